@@ -29,7 +29,6 @@ export interface WorkerDeps {
   readonly pool: pg.Pool;
   /** The caller's pool has an address of its own, which may lead elsewhere. */
   readonly besidePool: boolean;
-  /** Throws when the Holdfast is closed. */
   readonly checkOpen: () => void;
   readonly schema: string;
   readonly log: Logger;

@@ -1,6 +1,6 @@
 /**
- * The loops of a worker, put together: keeper, services, quarantine, membership, wake-ups, and one worker for each queue. Here is
- * what they tell each other: a changed fleet means new shares of the ring, a death a recovery, our own death a new registration.
+ * The loops of a worker, and what they tell each other: a changed fleet means new shares of the ring, a death a
+ * recovery, our own death a new registration.
  */
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
@@ -36,7 +36,6 @@ interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDep
   readonly enginePool: pg.Pool;
   readonly channels: ReadonlyMap<string, string>;
   readonly metadata: object;
-  /** When the registration was sent, by `monotonicMs`. */
   readonly registeredAt: number;
   /** The registry calls this worker draining; or so many handlers run on without their jobs that it should be. */
   readonly drainAsked: (leaked?: number) => void;

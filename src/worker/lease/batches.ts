@@ -1,7 +1,7 @@
 /**
- * The main thread's list of held jobs, in batches of one claim each, and what the keeper's thread is sent of it. A batch is
- * sent when it is claimed, before a handler can block this thread. After jobs have left, the whole list is sent, a few
- * times in a renewal interval: a late word does no harm, because the fence of the row refuses a renewal.
+ * The main thread's list of held jobs, a batch for each claim. The keeper's thread is sent a batch when it is claimed,
+ * before a handler can block this thread, and the whole list some time after jobs have left: the fence refuses a late
+ * renewal.
  */
 import type { Lease } from '../../lease/renew.js';
 import type { Settings } from '../options.js';
@@ -53,7 +53,6 @@ export function newBatches(
       if (batch.jobs.size === 0) all.delete(batch);
       timer ??= setTimeout(sendAll, delayMs).unref();
     },
-    /** Under a new id nothing is held. */
     clear(): void {
       for (const batch of all) batch.jobs.clear();
       all.clear();

@@ -1,8 +1,6 @@
 /**
- * A connection of the keeper's thread, which may hold the liveness lock of the worker.
- *
- * Every statement has a time limit: an answer that takes longer will not come, because the connection may be
- * half open. Then it is cut, and a new one is made by those who share it (tasks.ts).
+ * A connection of the keeper's thread, which may hold the worker's liveness lock. An answer that takes longer than the
+ * time limit will not come: the connection may be half open, so it is cut, and a new one is made (tasks.ts).
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';

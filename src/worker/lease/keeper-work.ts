@@ -1,16 +1,17 @@
 /**
- * What the keeper's thread does: heartbeats, lease renewal, the liveness lock and the watch over others, one by one on one
- * connection; behind a pooler there is a second, direct one for the lock and the watch. When the main thread has made no
- * tick for `stallMs`, all of this stops until it ticks again, and the fleet takes over. By the last confirmed heartbeat,
- * in shared memory, the main thread knows whether it may have been declared dead; so after a freeze the check comes first.
+ * What the keeper's thread does: heartbeats, renewals, the liveness lock and the watch over others, one by one on one
+ * connection; behind a pooler a second, direct one has the lock and the watch. When the main thread has made no tick
+ * for `stallMs`, all of this stops until it ticks again, and the fleet takes over. Shared memory says when the last
+ * confirmed heartbeat was sent, so the main thread knows whether it may be dead; therefore after a freeze the check
+ * comes first.
  */
+import { randomUUID } from 'node:crypto';
 import { UNIT_MS } from '../../job/duration.js';
 import type { Address } from '../../postgres/address.js';
 import { LAST_MS } from '../../postgres/backoff.js';
 import { CHECK_MS } from '../time.js';
 import { type Connection, newConnection } from './connection.js';
 import { newLeases } from './leases.js';
-import { passwords } from './passwords.js';
 import {
   type Attempts,
   confirmedAgoMs,
@@ -18,6 +19,7 @@ import {
   type KeeperSetup,
   type Load,
   monotonicMs,
+  type PasswordAnswer,
   SLOT,
   type Tell,
   type ToKeeper,
@@ -148,6 +150,33 @@ export function startKeeper(port: KeeperPort, setup: KeeperSetup): void {
   };
   port.on('message', (message) => receive[message.kind](message as never));
   tell('ready');
+}
+
+/**
+ * Passwords for connections, where the caller gave a function: it stays in the main thread, and this thread asks at every
+ * connect. While the main thread is blocked, the connect runs into its time limit and is tried again.
+ */
+function passwords(tell: Tell) {
+  const asked = new Map<string, (answer: PasswordAnswer) => void>();
+  return {
+    askedBy(address: Address): Address {
+      const password = async (of: object = {}): Promise<string> => {
+        const { host, port, user, database } = of as Record<string, unknown>;
+        const ask = randomUUID();
+        const answer = await new Promise<PasswordAnswer>((resolve) => {
+          asked.set(ask, resolve);
+          tell('passwordAsked', ask, { host, port, user, database });
+        });
+        if ('refused' in answer) throw new Error(answer.refused);
+        return answer.password as string;
+      };
+      return { ...address, password: password as () => Promise<string> };
+    },
+    answer(ask: string, answer: PasswordAnswer): void {
+      asked.get(ask)?.(answer);
+      asked.delete(ask);
+    },
+  };
 }
 
 /**

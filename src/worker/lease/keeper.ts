@@ -1,12 +1,9 @@
 /**
  * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the liveness lock.
- *
- * Without such a thread a worker would lose every job that outlasts its lease. So `start` rejects where it cannot run, and
- * nothing is claimed while it does not. It learns of held jobs before a handler starts, and of those that have left later
- * and in bulk. If it dies it is started again and is sent everything that is held; the leases outlast that by far.
- *
- * Its program is a text in this package (keeper-source.js, made by the build): whoever bundles a worker into one file
- * bundles the thread with it.
+ * Without it a worker would lose every job that outlasts its lease. So `start` rejects where it cannot run, and nothing
+ * is claimed while it does not. If it dies it is started again and is sent everything that is held; leases outlast that
+ * by far. Its program is a text in this package (keeper-source.js, made by the build), so bundlers bundle it with the
+ * worker.
  */
 import { Worker } from 'node:worker_threads';
 import { HoldfastError } from '../../job/errors.js';
@@ -14,7 +11,6 @@ import { Backoff, LAST_MS, within } from '../../postgres/backoff.js';
 import { CHECK_MS } from '../time.js';
 import { newBatches } from './batches.js';
 import { KEEPER_SOURCE } from './keeper-source.js';
-import { passwordOf } from './passwords.js';
 import {
   confirmedAgoMs,
   type FromKeeper,
@@ -22,6 +18,7 @@ import {
   type KeeperSetup,
   type Load,
   NEVER,
+  type PasswordAnswer,
   SLOT,
   TICK_MS,
   type ToKeeper,
@@ -31,7 +28,6 @@ export interface KeeperListener extends Omit<KeeperEvents, 'watched' | 'failed' 
   error(what: string, error: unknown): void;
   /** For the registry; asked several times a second. */
   load(): Load;
-  /** The caller's function for passwords, if there is one. */
   password?(of: object): unknown;
 }
 
@@ -69,7 +65,6 @@ export function newKeeper(setup: Omit<KeeperSetup, 'shared' | 'load'>, listener:
     load = now;
   }
 
-  /** Throws where threads are not allowed. */
   function run(): void {
     load = JSON.stringify(listener.load());
     const workerData = { ...setup, shared: shared.buffer, workerId, load };
@@ -176,6 +171,18 @@ export function newKeeper(setup: Omit<KeeperSetup, 'shared' | 'load'>, listener:
       send({ kind: 'identity', workerId });
     },
   };
+}
+
+/** What the caller's function says, or why it says nothing. */
+async function passwordOf(find: () => unknown): Promise<PasswordAnswer> {
+  try {
+    const password = await find();
+    if (password === undefined || typeof password === 'string') return { password };
+    return { refused: 'the function for the password did not return a text' };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { refused: `the function for the password failed: ${message}` };
+  }
 }
 
 function cannotRun(cause: unknown): HoldfastError {

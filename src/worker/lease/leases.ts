@@ -1,8 +1,8 @@
 /**
- * The leases that the keeper's thread renews, in the batches that the main thread sends. A batch stays the text that it
- * came as until it is due: most are over before that. It is due when half of the renewal interval has passed, and never
- * earlier: until then the main thread relies on where the rows stand. A job that the database does not call ours any more
- * is lost. A row that somebody has locked is tried again soon, and a queue that somebody has locked after the others.
+ * The leases that the keeper's thread renews, in the batches that the main thread sends. A batch stays a text until it
+ * is due: most are over before that. It is due after half of the renewal interval, and never earlier: until then the
+ * main thread relies on where the rows stand. A job that is not ours any more is lost; a locked row is tried again
+ * soon.
  */
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -48,7 +48,6 @@ export function newLeases({ schema, leaseMs, renewMs, workerId, tell }: LeasesDe
     get size() {
       return [...batches.values()].reduce((sum, batch) => sum + jobsOf(batch).size, 0);
     },
-    /** All that is held: what is not among these has left. */
     held(all: readonly HeldBatch[]): void {
       const numbers = new Set(all.map(({ number }) => number));
       for (const number of batches.keys()) if (!numbers.has(number)) batches.delete(number);

@@ -1,7 +1,7 @@
 /**
- * Tasks that share one connection: the first of the list that is due runs next. A task is not due again at once, also when
- * it has failed, so none can keep the others waiting for longer than one statement may take. A broken connection is made
- * again without waiting for a task, because the liveness lock went with it.
+ * Tasks that share one connection: the first of the list that is due runs next. None is due again at once, also when it
+ * has failed, so none keeps the others waiting. A broken connection is made again at once, because the liveness lock
+ * went with it.
  */
 import { Backoff } from '../../postgres/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -19,7 +19,6 @@ interface TasksDeps {
   readonly connection: Pick<Connection, 'db' | 'open' | 'failed' | 'onLost'>;
   /** The more urgent ones first. */
   readonly tasks: readonly Task[];
-  /** Nothing runs meanwhile. */
   readonly paused: () => boolean;
   readonly error: (what: string, error: unknown) => void;
 }

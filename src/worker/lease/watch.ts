@@ -1,11 +1,11 @@
 /**
- * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as soon
- * as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way back.
+ * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as
+ * soon as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way
+ * back.
  *
- * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about four checks
- * a second, a larger one a check in every heartbeat. When a heartbeat is due, or soon will be, the check is the heartbeat
- * as well. So is the first check after the lock was taken: before it nobody judges by the lock, because the session may break
- * before this worker knows that it has marked it.
+ * Every worker watches all others, less often the more there are: together four to forty make about four checks a
+ * second. A check is the heartbeat as well when one is due, or when the lock was just taken: before that heartbeat
+ * nobody judges by the lock, because the session may break before this worker knows that it has marked it.
  */
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';
@@ -19,7 +19,6 @@ export const CONFIRM_MS = 0.7 * CHECK_MS;
 /** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
 const OUTAGE_MS = 15 * CHECK_MS;
 
-/** Ids of workers whose lock was found free, and since when. */
 export class FreeLocks {
   readonly #since = new Map<string, number>();
 

@@ -1,9 +1,8 @@
 /**
- * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws.
- *
- * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: a human
- * retries it after a deploy. When the time limit is over the signal is aborted and the attempt fails. Whatever aborted the
- * signal, the attempt of a handler that goes on is over after a grace (leaks.ts): its place is free.
+ * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws. A payload
+ * that cannot be read makes a dead letter at once: a human retries it after a deploy. When the time limit is over the
+ * signal is aborted and the attempt fails. Whatever aborted the signal, the attempt of a handler that goes on is over
+ * after a grace.
  */
 import type { NewJob } from '../../enqueue/insert.js';
 import { MAX_DELAY_MS } from '../../job/duration.js';

@@ -1,7 +1,7 @@
 /**
- * The place of one job in a batch, kept from before its payload is read. Its attempt waits here for what becomes of
- * it. In a run of a key each waits for the one before it; once that one has failed, those behind it are stopped:
- * nothing that they do counts any more, and they go back unspent.
+ * The place of one job in a batch. Its attempt waits here for what becomes of it. In a run of a key each waits for the
+ * one before it; once one has failed, those behind it are stopped: nothing that they do counts, and they go back
+ * unspent.
  */
 import type { JobContext } from './context.js';
 import { type BatchJob, leaseLost } from './handler-context.js';
@@ -97,7 +97,6 @@ export class BatchSlot {
     if (this.#lost) this.#behind?.stop();
   }
 
-  /** The job before it has failed. */
   stop(): void {
     const { held } = this;
     this.#stopped = true;

@@ -92,7 +92,6 @@ export async function completeIn(
   if (lost[0]) throw leaseLost(lost[0].held.id, doing);
 }
 
-/** Into a transaction of the handler's. */
 export async function writeChildren(
   tx: Queryable,
   children: readonly NewJob[],

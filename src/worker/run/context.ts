@@ -1,5 +1,5 @@
 /**
- * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence. `transaction` and
+ * The handler's context: the job (leased-job.ts), and what a handler may do with it under its fence. `transaction` and
  * `complete` settle the job inside a transaction: the handler's writes, the completion and the result commit together or
  * not at all. `once` remembers an effect outside Postgres. `enqueue` hands children over with the completion.
  */
@@ -23,8 +23,7 @@ import { mayPass } from '../../postgres/pool.js';
 import type { Queryable } from '../../postgres/queryable.js';
 import { committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
 import { type ContextDeps, type HandlerContext, jobState, leaseLost } from './handler-context.js';
-import { JobFacts } from './job-facts.js';
-import type { LeasedJob } from './leased-job.js';
+import { JobFacts, type LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
 import { isNew, resultText } from './result.js';
 
@@ -45,7 +44,6 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   readonly calls = new OpenCalls();
   /** Those that make children: a completion takes them along. */
   readonly writing = new OpenCalls();
-  /** By name, the effects that are under way. */
   #effects: Map<string, Promise<unknown>> | null = null;
   #over: 'returned' | 'failed' | null = null;
 

@@ -1,6 +1,6 @@
 /**
- * Calls of a handler that have not ended. A handler may forget to wait for one; then the attempt waits in
- * its place, and the failure of a call that nobody asked about is the attempt's, whenever it came.
+ * Calls of a handler that have not ended. Where a handler forgets to wait for one, the attempt waits in its place, and
+ * a failure that nobody asked about is the attempt's.
  */
 import { setImmediate } from 'node:timers/promises';
 

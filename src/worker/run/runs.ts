@@ -1,10 +1,10 @@
 /**
- * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job without order
- * is a run of its own; ordered jobs of one key that came together are one run. Runs of a type that is handled in batches
- * wait for each other first (gather.ts); a batch is one handler, as a run is.
+ * The runs of one queue that wait for a handler or have one. A job without order is a run of its own; ordered jobs of
+ * one key that came together are one run. Runs of a type that is handled in batches wait for each other first
+ * (gather.ts).
  *
- * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with such
- * handlers the event loop goes on, so that settles and signals do not wait for all.
+ * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with
+ * such handlers the event loop goes on, so that settles and signals do not wait for all.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { ClaimBatch } from '../claim/claim-reader.js';
@@ -31,7 +31,6 @@ export class Runs {
   #waiting: (LeasedJob[] | Gather)[] = [];
   #starting = false;
   #yielding = false;
-  /** How many handlers run. */
   running = 0;
   /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
   unfinished = 0;
@@ -208,7 +207,6 @@ export class Runs {
     }
   }
 
-  /** Jobs that were not started go back to the queue, unspent. */
   release(jobs: readonly LeasedJob[]): void {
     this.unfinished -= jobs.length;
     for (const held of jobs) this.#deps.inFlight.release(held);

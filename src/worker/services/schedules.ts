@@ -1,8 +1,8 @@
 /**
- * The service that writes ticks. One worker of a queue does it on time, the one whose id comes first; it sleeps until the
- * next tick and is woken when a schedule is made that fires earlier. The others check now and then, more rarely the more
- * they are, and write what they find late: so a leader that is frozen or cut off is replaced within seconds. Two that write
- * at once do no harm: the statement moves each schedule once.
+ * The service that writes ticks. The worker of a queue whose id comes first does it on time: it sleeps until the next
+ * tick, or until an earlier schedule is made. The others check now and then and write what is late, so a leader that is
+ * frozen or cut off is replaced within seconds. Two that write at once do no harm: the statement moves each schedule
+ * once.
  */
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { DueTicks, Tick, WrittenTicks } from '../../schedule/tick.js';
@@ -25,18 +25,16 @@ interface ScheduleDeps extends Pick<SharedDeps, 'queues' | 'time' | 'emit' | 're
 
 function inChunks(ticks: readonly Tick[]): Tick[][] {
   const chunks: Tick[][] = [];
-  let chunk: Tick[] = [];
-  let rows = MAX_ROWS;
+  let room = 0;
   for (const tick of ticks) {
     // One that makes no job is a row that moves on.
-    const more = Math.max(1, tick.instants.length);
-    if (rows + more > MAX_ROWS) {
-      chunk = [];
-      chunks.push(chunk);
-      rows = 0;
+    const rows = Math.max(1, tick.instants.length);
+    if (rows > room) {
+      chunks.push([]);
+      room = MAX_ROWS;
     }
-    chunk.push(tick);
-    rows += more;
+    chunks.at(-1)?.push(tick);
+    room -= rows;
   }
   return chunks;
 }

@@ -1,10 +1,8 @@
 /**
- * Services: work on a queue that the fleet does once per interval. One election serves all of them (maintenance/election.ts):
- * the worker that wins that of a queue runs those that are due. A service works in small statements that each commit
- * by themselves and pass over what others have locked, so two rounds that overlap do no harm.
- *
- * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has been reachable
- * from here for a whole TTL again: those that live have sent a heartbeat by then.
+ * Services: work on a queue that the fleet does once per interval. One election serves all of them
+ * (maintenance/election.ts): the worker that wins it runs those that are due, in small statements that pass over what
+ * others have locked. So two rounds that overlap do no harm. After an outage everybody's last heartbeat is old: nobody
+ * is declared dead before the database has been reachable from here for a whole TTL.
  */
 import type pg from 'pg';
 import { EARLY, makeDueAgain, type Periodic, winElection } from '../../maintenance/election.js';

@@ -1,7 +1,7 @@
 /**
- * The jobs of one queue that are in flight in this process, and that the keeper renews. A job leaves when the database has
- * answered its settle, or when it is lost: then its handler's signal is aborted and nothing that it settles counts. Counts
- * and events of jobs are made here and nowhere else.
+ * The jobs of one queue that are in flight in this process. A job leaves when the database has answered its settle, or
+ * when it is lost: then its signal is aborted and nothing that it settles counts. All counts and events of jobs are
+ * made here.
  */
 import type { QueueDeps } from '../deps.js';
 import type { JobEvent, SettleResult } from '../events.js';
@@ -12,9 +12,7 @@ import { type Failed, type Settlement, settleOutcome } from './outcome.js';
 
 interface InFlightDeps extends QueueDeps {
   readonly queue: string;
-  /** A job has left: there is room for another. */
   readonly left: (held: LeasedJob) => void;
-  /** A job went back to the queue, to be run again after so long. */
   readonly later: (held: LeasedJob, delayMs: number) => void;
 }
 
@@ -65,10 +63,7 @@ export class InFlightJobs {
     // At the end of a drain: it leaves when the database has answered the release.
     if (held.releasing) return;
     if (held.gone) this.lose(held);
-    if (held.lost) {
-      this.remove(held);
-      return;
-    }
+    if (held.lost) return void this.remove(held);
     held.settling = true;
     const { settler, context } = this.#deps;
     const done: Settlement['done'] = (how, delayMs, failed) => {
@@ -101,10 +96,7 @@ export class InFlightJobs {
   /** Back to the queue, unspent; what is settled or lost already is left alone. */
   release(held: LeasedJob): void {
     if (held.settling) return;
-    if (held.lost) {
-      this.remove(held);
-      return;
-    }
+    if (held.lost) return void this.remove(held);
     held.settling = true;
     held.releasing = true;
     this.#release(held, (result) => this.#settled(held, result));

@@ -14,15 +14,10 @@ export type Done = (result: SettleResult | Refusal) => void;
 export type Answer = Results | Refusal | 'held up' | 'abandoned';
 
 /** Postgres refuses to settle a job in this way, and will refuse it again. */
-export class Refusal {
+export interface Refusal {
   readonly error: unknown;
   /** It takes no settle of this kind just now, of whichever job. */
   readonly ofAll: boolean;
-
-  constructor(error: unknown, ofAll: boolean) {
-    this.error = error;
-    this.ofAll = ofAll;
-  }
 }
 
 export interface Waiting<T> {
@@ -50,12 +45,11 @@ export function sendable<T extends Settled>(group: readonly Waiting<T>[]): Waiti
   return whole.sort((a, b) => (a.item.id < b.item.id ? -1 : 1));
 }
 
-/** So many are tried one by one in a round. */
+/** At most so many are tried one by one in a round. */
 const SINGLES = 8;
 
 interface KeptDeps<T> {
   readonly abandoned: AbortSignal;
-  /** So many more, or fewer, are kept. */
   readonly kept?: (change: number, error: unknown) => void;
   readonly ask: (group: readonly Waiting<T>[]) => Promise<Answer>;
   /** It is the job itself that is refused. */
@@ -79,20 +73,18 @@ export function newKept<T extends Settled>({ abandoned, kept, ask, alone }: Kept
     if (group.length > 0) kept?.(-group.length, null);
   }
 
-  /** True: they have left. */
   async function send(group: readonly Waiting<T>[]): Promise<boolean> {
     const answer = await ask(group);
     let tell: (one: Waiting<T>) => void;
     if (typeof answer === 'function') tell = ({ item, done }) => done(answer(item.id));
     else if (answer === 'abandoned' || abandoned.aborted) tell = ({ done }) => done('lost');
-    else if (group.length > 1 || (answer instanceof Refusal && answer.ofAll)) return false;
+    else if (group.length > 1 || (typeof answer === 'object' && answer.ofAll)) return false;
     else tell = (one) => alone(one, answer);
     remove(group);
     for (const one of group) tell(one);
     return true;
   }
 
-  /** True: at least one of them has left. */
   async function round(): Promise<boolean> {
     const waiting = [...jobs.values()].flat();
     // Of one worker id: after a registration under a new one, some may be of the old.

@@ -12,12 +12,11 @@ import type { SettleResult } from '../events.js';
 import { described, type Failure, type Outcome, type Route } from '../run/attempt.js';
 import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { type Done, Refusal } from './kept.js';
+import type { Done } from './kept.js';
 import { resultOfFailure, type Settler } from './settler.js';
 
 type Completed = Extract<Outcome, { kind: 'completed' }>;
 
-/** Why an attempt failed: what was thrown, and one line of it. */
 export type Failed = Pick<Failure, 'thrown' | 'summary'>;
 
 export interface Settlement {
@@ -72,7 +71,7 @@ export function settleOutcome(of: Settlement, outcome: Outcome): void {
 
 function orFail(of: Settlement, { kind }: Outcome, delayMs?: number, failed?: Failed): Done {
   return (result) => {
-    if (!(result instanceof Refusal)) return of.done(result, delayMs, failed);
+    if (typeof result === 'string') return of.done(result, delayMs, failed);
     // A trigger of yours on the archive may do that. The lease is not lost.
     const why = describeError(result.error).message;
     const text = `the database refused to write the outcome "${kind}": ${why}`;

@@ -1,12 +1,12 @@
 /**
  * Settlements: settles of one kind become statements, many at a time. While one statement is in flight the next group
- * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under the id of a worker that
- * is dead, or may be.
+ * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under an id that may be
+ * dead.
  *
- * When the connection breaks, the statement is sent again: the fence makes that safe, and what had been written before can
- * be found. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
- * until the one job that is to blame is alone; whoever settles it learns the reason. A refusal that is not about the jobs,
- * such as a missing right or a locked table, is nobody's failure: the settles are kept and tried again (kept.ts).
+ * When the connection breaks, the statement is sent again: the fence makes that safe, and what was written before is
+ * found. A statement that is refused, cancelled or held up by a lock is halved until the job to blame is alone; whoever
+ * settles it learns the reason. A refusal that is not about the jobs, such as a missing right or a locked table, is
+ * nobody's failure: the settles are kept and tried again (kept.ts).
  */
 import { Backoff, pause } from '../../postgres/backoff.js';
 import { isHeldUp, mayPass } from '../../postgres/pool.js';
@@ -16,8 +16,7 @@ import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
 import { PACE_MS, SOON_MS, Wait } from '../time.js';
-import type { Waiting } from './kept.js';
-import { type Answer, type Done, newKept, Refusal, type Results, sendable } from './kept.js';
+import { type Answer, type Done, newKept, type Results, sendable, type Waiting } from './kept.js';
 
 export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
 
@@ -57,7 +56,6 @@ export function newSettlements<T extends Settled>(
   let busy = false;
   let flushed = false;
   let sentAt = Number.NEGATIVE_INFINITY;
-  /** For more that can share the next statement. */
   const gathering = new Wait();
 
   async function drain(): Promise<void> {
@@ -88,7 +86,7 @@ export function newSettlements<T extends Settled>(
       for (const { item, done } of group) done(answer(item.id));
     } else if (answer === 'abandoned') {
       for (const { done } of group) done('lost');
-    } else if (answer instanceof Refusal && answer.ofAll) {
+    } else if (typeof answer === 'object' && answer.ofAll) {
       keeps.add(group, answer.error);
     } else if (group.length === 1) {
       // It goes on by itself, and the others do not wait for it.
@@ -104,7 +102,7 @@ export function newSettlements<T extends Settled>(
     const backoff = new Backoff();
     let [answer, asked] = [first, item];
     while (typeof answer !== 'function') {
-      const refused = answer instanceof Refusal ? answer : null;
+      const refused = typeof answer === 'object' ? answer : null;
       const reworded = refused && !refused.ofAll && reword?.(asked, refused.error);
       if (reworded) asked = reworded;
       else if (refused && !refused.ofAll && !retryRefused) return done(refused);
@@ -134,9 +132,9 @@ export function newSettlements<T extends Settled>(
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
         reportError(`settling ${items.length} jobs`, error);
-        if (kept && isTableLocked(error)) return new Refusal(error, true);
+        if (kept && isTableLocked(error)) return { error, ofAll: true };
         if (isHeldUp(error)) return 'held up';
-        if (!mayPass(error)) return new Refusal(error, kept !== undefined && isRefusedToAll(error));
+        if (!mayPass(error)) return { error, ofAll: kept !== undefined && isRefusedToAll(error) };
         if (abandoned.aborted) return 'abandoned';
         await pause(backoff.nextMs(), abandoned);
       }

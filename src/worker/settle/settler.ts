@@ -1,7 +1,7 @@
 /**
- * The settler: settlements for each way in which a job leaves this worker. A completion whose answer got lost is found in the
- * archive, a failure in the history of the job. What Postgres refuses because of the job is handed back, to be settled as
- * a failure; a failure or a release that it refuses is tried again, and so is what it refuses to everybody.
+ * The settler: settlements for each way in which a job leaves this worker. A completion whose answer got lost is found
+ * in the archive, a failure in the job's history. What is refused because of the job is settled as a failure; a refused
+ * failure or release is tried again, and so is what is refused to everybody.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { CAP_MS, pause, untilDone } from '../../postgres/backoff.js';
