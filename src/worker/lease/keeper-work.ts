@@ -37,7 +37,7 @@ interface KeeperPort {
   close(): void;
 }
 
-/** Runs until a message says stop. */
+/** Runs until it is told to stop. */
 export function startKeeper(port: KeeperPort, setup: KeeperSetup): void {
   const { schema, heartbeatMs, stallMs } = setup;
   const shared = new BigInt64Array(setup.shared);

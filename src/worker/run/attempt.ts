@@ -224,8 +224,8 @@ class Attempt implements Leakable {
     if (this.#decided) return LOST;
     context.end('failed');
     if (context.completion === 'done') {
-      this.#warn(
-        error,
+      this.#deps.log.warn(
+        { ...this.#facts(error) },
         'a handler threw after its transaction had completed the job; the job stays completed',
       );
       return { kind: 'transacted' };
@@ -243,13 +243,16 @@ class Attempt implements Leakable {
       ? { delayMs: bounded(error.delayMs) }
       : this.#route.job.retry(this.#held.row.attempts, error);
     if (problem !== undefined)
-      this.#warn(problem, 'the retry function of a job failed; the default delay was used');
+      this.#deps.log.warn(
+        { ...this.#facts(problem) },
+        'the retry function of a job failed; the default delay was used',
+      );
     return { kind: 'failed', delayMs, ...described(error), handed };
   }
 
-  #warn(error: unknown, text: string): void {
+  #facts(error: unknown) {
     const { id, row } = this.#held;
-    this.#deps.log.warn({ job: id, type: row.type, err: described(error).summary }, text);
+    return { job: id, type: row.type, err: described(error).summary };
   }
 
   #limit(timeoutMs: number): void {

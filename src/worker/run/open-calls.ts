@@ -41,14 +41,11 @@ export class OpenCalls {
   add(call: Call<unknown>): void {
     this.#open ??= new Set();
     const open = this.#open;
-    const over: Promise<void> = call
-      .over((error) => {
-        this.#failed ??= [];
-        this.#failed.push({ call, error });
-      })
-      .then(() => {
-        open.delete(over);
-      });
+    const failed = (error: unknown) => {
+      this.#failed ??= [];
+      this.#failed.push({ call, error });
+    };
+    const over: Promise<void> = call.over(failed).then(() => void open.delete(over));
     open.add(over);
   }
 
