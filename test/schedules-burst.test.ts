@@ -4,7 +4,7 @@ import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { engineOptions } from '../src/postgres/pool.js';
 import { load } from '../src/postgres/statement.js';
 import { keepBacklog, readDue, writeDueTicks, writeTicks } from '../src/schedule/tick.js';
-import { ScheduleTicker } from '../src/worker/services/schedules.js';
+import { newScheduleTicker } from '../src/worker/services/schedules.js';
 import { systemTime } from '../src/worker/time.js';
 import { INBOX, testDatabase } from './support/database.js';
 import { explained, paramsOf } from './support/plans.js';
@@ -46,7 +46,7 @@ const passes = (time: string) =>
 
 /** As a worker runs it, by the real clock. */
 function startTicker(wrote: () => Promise<unknown> = async () => undefined): void {
-  const ticker = new ScheduleTicker({
+  const ticker = newScheduleTicker({
     queues: ['inbox'],
     read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
     behind: (queue) => keepBacklog(db.engine, { ...INBOX, queue }),

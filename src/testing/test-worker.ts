@@ -24,7 +24,7 @@ import { type Outcome, type Route, runJob } from '../worker/run/attempt.js';
 import { leaseLost } from '../worker/run/handler-context.js';
 import { LeasedJob } from '../worker/run/leased-job.js';
 import { settleOutcome } from '../worker/settle/outcome.js';
-import { Settler } from '../worker/settle/settler.js';
+import { newSettler, type Settler } from '../worker/settle/settler.js';
 import { systemTime, type Time } from '../worker/time.js';
 import type { TestDeps } from './deps.js';
 import { watching } from './faults/steps.js';
@@ -172,7 +172,7 @@ export class TestWorker {
     held.settling = true;
     const settler = this.#settler(names);
     const result = await new Promise<SettleResult>((resolve) => {
-      settleOutcome({ settler, context, route }, held, outcome, (how) => resolve(how));
+      settleOutcome({ settler, context, route, held, done: (how) => resolve(how) }, outcome);
     });
     return { outcome, result };
   }
@@ -191,7 +191,7 @@ export class TestWorker {
 
   #settler(names: Names): Settler {
     const { engine, plain, log } = this.#deps;
-    return new Settler({
+    return newSettler({
       ...{ engine, plain, names, time: realTime, took: () => undefined },
       // What a watched attempt meets was made on purpose.
       reportError: (what, error) => {

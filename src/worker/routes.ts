@@ -1,7 +1,4 @@
-/**
- * What a worker handles: its routes, by type, and the queues that it serves: those of its handlers, or those that were
- * named, if they exist.
- */
+/** What a worker handles: its routes by type, and the queues that it serves. */
 import { type Handles, queueSettings } from '../fleet/registry.js';
 import { channelOf } from '../fleet/wake.js';
 import { declaredIn, readLimits } from '../inspect/queue/limits.js';

@@ -9,7 +9,7 @@ import { lockKeyOf, register } from '../../dist/fleet/registry.js';
 import { Listener } from '../../dist/postgres/listen.js';
 import { enginePool } from '../../dist/postgres/pool.js';
 import { engineExecutor } from '../../dist/postgres/queryable.js';
-import { Keeper } from '../../dist/worker/lease/keeper.js';
+import { newKeeper } from '../../dist/worker/lease/keeper.js';
 import { monotonicMs } from '../../dist/worker/lease/protocol.js';
 
 const { url, setup = {} } = JSON.parse(process.argv[2]);
@@ -45,7 +45,7 @@ const listener = new Listener({
 });
 listener.start();
 
-const keeper = new Keeper(
+const keeper = newKeeper(
   {
     address: { connectionString: url },
     asksPasswords: false,

@@ -160,10 +160,11 @@ async function complete<Value>(
   deps: ContextDeps | null,
   work: (tx: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> {
-  const members = open.map((slot) => slot.member);
-  if (deps && open.length > 1) return completeTogether(members, deps, work);
+  const contexts = open.map(({ context }) => context);
+  const [first] = contexts as [JobContext<unknown>];
+  if (deps && open.length > 1) return completeTogether(contexts, deps, work);
   let value!: Value;
-  await (open[0] as BatchSlot).context.transaction(async (tx) => {
+  await first.transaction(async (tx) => {
     // A batch has no result of its own, whatever its size.
     value = await work(tx);
   });

@@ -14,8 +14,7 @@ import type { LockGate } from '../../postgres/lock-gate.js';
 import type { Logger } from '../../postgres/log.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor, Queryable } from '../../postgres/queryable.js';
-import type { SharedDeps } from '../deps.js';
-import type { WorkerDeps } from '../worker.js';
+import type { SharedDeps, WorkerDeps } from '../deps.js';
 import type { Leaks } from './leaks.js';
 
 export interface HandlerContext<Payload> {

@@ -1,6 +1,6 @@
 /** The `node:worker_threads` of a simulation: the keeper's work runs in line, and messages take a turn. */
 import { EventEmitter } from 'node:events';
-import { KeeperWork } from '../../../src/worker/lease/keeper-work.js';
+import { startKeeper } from '../../../src/worker/lease/keeper-work.js';
 import type { FromKeeper, KeeperSetup, ToKeeper } from '../../../src/worker/lease/protocol.js';
 import { here, me } from './world.js';
 
@@ -16,7 +16,7 @@ export class Worker extends EventEmitter {
         void this.#port.on(event, listener),
       close: () => this.#turn(() => this.emit('exit')),
     };
-    this.#turn(() => void new KeeperWork(port, workerData));
+    this.#turn(() => startKeeper(port, workerData));
   }
 
   postMessage(message: ToKeeper): void {
