@@ -79,6 +79,8 @@ export const common = {
   reporters: ['default', new ClosingLine()],
   // Nothing passes by being left out.
   allowOnly: false,
+  // The projects share what is transformed, and the next run has it.
+  experimental: { fsModuleCache: true },
 };
 
 export default defineConfig({

@@ -2,7 +2,6 @@
 // database. A worker that ends is started again; every start and every end is in the history, with its cause
 // if the nemesis was the cause.
 import { fork } from 'node:child_process';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { wrongClock } from './clock.mjs';
 import { openLine } from './proxy.mjs';
@@ -29,9 +28,9 @@ class Slot {
   start(overrides = {}) {
     const { clockMs, ...config } = { ...this.config, ...overrides };
     const name = `${this.name}.${++this.started}`;
-    const { folder, dist, registerPort } = this.fleet.world;
+    const { folder, product: built, registerPort } = this.fleet.world;
     // The code that it runs: of this build, or of an older release.
-    const product = config.product ?? join(dist, 'index.js');
+    const product = config.product ?? built;
     const own = { ...config, product, name, folder, registerPort, url: this.line.url };
     const clock = wrongClock(clockMs);
     const child = fork(`${ACTORS}${this.kind}.mjs`, [JSON.stringify(own)], {

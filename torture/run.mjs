@@ -44,11 +44,12 @@ function rssMb(pid) {
  * @param {string} options.folder for the histories; deleted if nothing is wrong
  * @param {boolean} [options.keepHistories] not even then
  * @param {boolean} [options.keepsCrashing] jobs that take their process along do so after the healing, too
- * @param {string} options.dist the build that the actors run
+ * @param {string} options.dist the build that is under test
+ * @param {string} [options.product] the file of it that the actors load; default: its ES modules
  * @param {(text: string) => void} [options.say]
  */
 export async function run(options) {
-  const { profile, seed, seconds, folder, dist, say = () => {} } = options;
+  const { profile, seed, seconds, folder, dist, product, say = () => {} } = options;
   const {
     rate = 100,
     workers = 4,
@@ -67,6 +68,7 @@ export async function run(options) {
   const world = await buildWorld({
     folder,
     dist,
+    ...(product && { product }),
     history,
     makeServer: profile.makeServer,
     settings: profile.settings,

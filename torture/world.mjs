@@ -43,6 +43,7 @@ async function migrated(url, dist, queues) {
 export async function buildWorld({
   folder,
   dist,
+  product = join(dist, 'index.js'),
   history,
   makeServer = startServer,
   settings,
@@ -57,6 +58,7 @@ export async function buildWorld({
   const world = {
     folder,
     dist,
+    product,
     server,
     history,
     queues,

@@ -19,12 +19,15 @@ export async function run({ open, size, figure, say }) {
   // By then every queue had its first round of maintenance.
   await wait(15_000);
   const [before, cpu] = [await scene.meter.calls(), scene.meter.cpuMs()];
+  const from = performance.now();
   await wait(seconds * 1_000);
-  const calls = [...(await scene.meter.calls())]
+  const after = await scene.meter.calls();
+  const took = (performance.now() - from) / 1_000;
+  const calls = [...after]
     .map(([text, count]) => ({ text, count: count - (before.get(text) ?? 0) }))
     .sort((a, b) => b.count - a.count);
-  const made = calls.reduce((sum, { count }) => sum + count, 0) / seconds / workers;
-  const load = (scene.meter.cpuMs() - cpu) / (seconds * 10);
+  const made = calls.reduce((sum, { count }) => sum + count, 0) / took / workers;
+  const load = (scene.meter.cpuMs() - cpu) / (took * 10);
   const locks = await scene.meter.advisoryLocks();
   say(`  ${queues} queues, ${workers} idle workers: ${load.toFixed(1)} % of a core in the server`);
   for (const { text, count } of calls.slice(0, 6)) if (count > 0) say(`    ${count} x ${text}`);

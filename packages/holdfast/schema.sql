@@ -184,14 +184,14 @@ BEGIN
   RETURN QUERY
   WITH limits AS MATERIALIZED (
     SELECT l.id, l.type, l.keyed, l.concurrency, l.rate_burst, l.updated_at, l.id = ANY (mine) AS locked,
-      extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace,
+      date_part('epoch', l.rate_per) / l.rate_limit AS pace,
       CASE WHEN NOT l.id = ANY (mine) THEN 0 WHEN l.concurrency IS NULL THEN 2147483647
         ELSE l.concurrency - coalesce((worker_holds ->> coalesce(l.type, ''))::integer, 0)
           - holdfast.inbox_held(l.id, l.type, CASE WHEN worker_holds IS NOT NULL THEN worker END) END AS room
     FROM holdfast.limits AS l
     WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ANY (types))
   ), jobs AS MATERIALIZED (
-    SELECT j.*, t.tat, CASE WHEN j.rate IS NULL THEN 2147483647 ELSE greatest(0, floor(j.rate_burst + 1e-6 - extract(epoch FROM t.tat - moment)::double precision / j.pace)) END AS tokens
+    SELECT j.*, t.tat, CASE WHEN j.rate IS NULL THEN 2147483647 ELSE greatest(0, floor(j.rate_burst + 1e-6::double precision - date_part('epoch', t.tat - moment) / j.pace)) END AS tokens
     FROM (
       SELECT u.place, u.type, u.nth, o.id AS own, coalesce(o.room, 2147483647) AS own_room,
         q.id AS of_queue, coalesce(q.room, 2147483647) AS queue_room, coalesce(o.locked, true) AND coalesce(q.locked, true) AS locked,
@@ -204,7 +204,7 @@ BEGIN
     ) AS j
     LEFT JOIN LATERAL (
       SELECT coalesce(max(greatest(moment, j.updated_at + least(315360000,
-      extract(epoch FROM r.started_tat - j.updated_at)::double precision * j.pace / coalesce(r.pace, j.pace))
+      date_part('epoch', r.started_tat - j.updated_at) * j.pace / coalesce(r.pace, j.pace))
       * interval '1 second')), moment) AS tat
       FROM holdfast.rates AS r WHERE r.limit_id = j.rate AND r.key = j.key
     ) AS t ON true
@@ -237,8 +237,8 @@ BEGIN
     ON CONFLICT (limit_id, worker_id) DO UPDATE SET held = excluded.held WHERE p.held <> excluded.held
   )
   SELECT l.nth, l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
-      WHEN l.in_rate > l.tokens THEN ceil(extract(epoch FROM
-        l.tat + (l.tokens - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint END,
+      WHEN l.in_rate > l.tokens THEN ceil((date_part('epoch', l.tat - moment)
+        + (l.tokens - (l.rate_burst - 1)) * l.pace) * 1000)::bigint END,
     -- Somebody else has just taken it, or only its key has no token: others of its type may start.
     NOT l.ok AND NOT (l.fits AND l.in_queue <= l.queue_room) AND NOT (l.locked AND l.keyed IS TRUE AND l.in_rate > l.tokens)
   FROM locked AS l;
@@ -801,7 +801,7 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_rate_keys(types text[], after_keys text[], most_keys integer, most_jobs integer, OUT type text, OUT key text, OUT tokens integer, OUT again_ms bigint)
+CREATE OR REPLACE FUNCTION holdfast.inbox_rate_keys(types text[], versions integer[], after_keys text[], most_keys integer, most_jobs integer, paused_types text[], paused_keys text[], OUT type text, OUT key text, OUT tokens integer, OUT again_ms bigint, OUT place tid, OUT rank smallint, OUT available_at timestamp with time zone, OUT "position" bigint)
  RETURNS SETOF record
  LANGUAGE plpgsql
 AS $function$
@@ -810,35 +810,72 @@ DECLARE
   moment timestamptz := clock_timestamp();
 BEGIN
   RETURN QUERY
-  WITH RECURSIVE keys AS (
-    SELECT t.type, t.after COLLATE "C" AS key, 0 AS nth FROM unnest(types, after_keys) AS t(type, after)
+  WITH RECURSIVE entries AS (
+    SELECT t.type, t.version, t.after COLLATE "C" AS key, 0::bigint AS keys, 1::bigint AS keys_read, 0::bigint AS nth, 0::bigint AS rows,
+      NULL::tid AS place, NULL::smallint AS rank, NULL::timestamptz AS available_at, NULL::bigint AS position, false AS ready
+    FROM unnest(types, versions, after_keys) AS t(type, version, after)
+    WHERE (t.type = ANY (paused_types)) IS NOT TRUE
     UNION ALL
-    SELECT k.type, (
-      SELECT i.limit_key COLLATE "C" FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = k.type AND i.limit_key COLLATE "C" > k.key AND i.limit_key IS NOT NULL AND i.crashes < 2
-      ORDER BY i.limit_key COLLATE "C" LIMIT 1), k.nth + 1
-    FROM keys AS k
-    WHERE k.key IS NOT NULL AND k.nth < most_keys
-  )
-  SELECT k.type, k.key, least(most_jobs, coalesce(t.tokens, most_jobs))::integer,
-    ceil(extract(epoch FROM coalesce(t.tat, moment)
-      + (coalesce(t.tokens, l.rate_burst) - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint
-  FROM keys AS k
-  LEFT JOIN (
-    SELECT l.id, l.type, l.rate_burst, l.updated_at, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
-    FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.keyed AND l.rate_limit IS NOT NULL
-  ) AS l ON l.type = k.type
-  LEFT JOIN LATERAL (
-    SELECT n.tat, greatest(0, floor(l.rate_burst + 1e-6 - extract(epoch FROM n.tat - moment)::double precision / l.pace)) AS tokens
+    SELECT e.type, e.version, i.key, e.keys + i.keys_read, i.keys_read, i.nth, i.rows, i.place, i.rank, i.available_at, i.position, i.ready
+    FROM entries AS e
+    CROSS JOIN LATERAL (
+      SELECT i.*, row_number() OVER () AS nth, dense_rank() OVER (ORDER BY i.key) AS keys_read
+      FROM (
+        SELECT i.limit_key COLLATE "C" AS key, i.ctid AS place, i.priority::smallint AS rank, i.available_at, i.position,
+          least(2 * e.keys_read, most_keys - e.keys) AS rows, i.available_at <= now() AND i.version <= e.version AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+          AND (i.partition_key = ANY (paused_keys)) IS NOT TRUE AS ready
+        FROM holdfast.inbox AS i
+        WHERE i.type COLLATE "C" = e.type AND i.limit_key COLLATE "C" > e.key AND i.limit_key IS NOT NULL AND i.crashes < 2
+        ORDER BY i.limit_key COLLATE "C", i.priority, i.available_at, i.position
+        LIMIT least(2 * e.keys_read, most_keys - e.keys)
+      ) AS i
+    ) AS i
+    WHERE e.nth = e.rows AND e.keys < most_keys
+  ), keys AS (
+    SELECT e.*, coalesce(t.tokens, l.rate_burst, most_jobs) AS tokens,
+      ceil((date_part('epoch', coalesce(t.tat, moment) - moment) + (coalesce(t.tokens, l.rate_burst) - (l.rate_burst - 1)) * l.pace)
+        * 1000)::bigint AS again_ms
     FROM (
-      -- As its index has it: by another collation every key of the limit would be read.
-      SELECT greatest(moment, l.updated_at + least(315360000,
-      extract(epoch FROM r.started_tat - l.updated_at)::double precision * l.pace / coalesce(r.pace, l.pace))
+      SELECT e.*, bool_or(e.nth = e.rows) OVER of_key AS goes_on, count(*) FILTER (WHERE e.ready) OVER (of_key ORDER BY e.nth) AS nth_ready
+      FROM entries AS e WHERE e.nth > 0
+      WINDOW of_key AS (PARTITION BY e.type, e.key)
+    ) AS e
+    LEFT JOIN (
+      SELECT l.id, l.type, l.rate_burst, l.updated_at, date_part('epoch', l.rate_per) / l.rate_limit AS pace
+      FROM holdfast.limits AS l WHERE l.queue = 'inbox' AND l.keyed AND l.rate_limit IS NOT NULL
+    ) AS l ON l.type = e.type
+    LEFT JOIN LATERAL (
+      SELECT n.tat, greatest(0, floor(l.rate_burst + 1e-6::double precision - date_part('epoch', n.tat - moment) / l.pace)) AS tokens
+      FROM (
+        -- As its index has it: by another collation every key of the limit would be read.
+        SELECT greatest(moment, l.updated_at + least(315360000,
+      date_part('epoch', r.started_tat - l.updated_at) * l.pace / coalesce(r.pace, l.pace))
       * interval '1 second') AS tat FROM holdfast.rates AS r
-      WHERE r.limit_id = l.id AND r.key = k.key COLLATE "default"
-    ) AS n
-  ) AS t ON true
-  WHERE k.nth > 0 AND k.key IS NOT NULL;
+        WHERE r.limit_id = l.id AND r.key = e.key COLLATE "default"
+      ) AS n
+    ) AS t ON true
+    WHERE NOT e.goes_on OR e.nth = e.rows
+  )
+  SELECT k.type, k.key, least(most_jobs, k.tokens)::integer, k.again_ms,
+    CASE WHEN k.ready AND k.nth_ready <= k.tokens THEN k.place END, k.rank, k.available_at, k.position
+  FROM keys AS k WHERE NOT k.goes_on
+  UNION ALL
+  SELECT e.type, e.key, least(most_jobs, e.tokens)::integer, e.again_ms, c.*
+  FROM keys AS e
+  LEFT JOIN LATERAL (
+    SELECT c.* FROM generate_series(1, 4) AS p(priority)
+    CROSS JOIN LATERAL (
+      SELECT i.ctid, i.priority::smallint, i.available_at, i.position
+      FROM holdfast.inbox AS i
+      WHERE i.type COLLATE "C" = e.type AND i.limit_key COLLATE "C" = e.key AND i.priority = p.priority::smallint
+        AND i.crashes < 2 AND i.limit_key IS NOT NULL AND i.available_at <= now() AND i.version <= e.version AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+          AND (i.partition_key = ANY (paused_keys)) IS NOT TRUE
+      ORDER BY i.available_at, i.position
+      LIMIT least(most_jobs, e.tokens)
+    ) AS c
+    LIMIT least(most_jobs, e.tokens)
+  ) AS c ON true
+  WHERE e.goes_on;
 END
 $function$;
 
@@ -1922,7 +1959,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (4, 'archive-va
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-segments', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 
-INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', '8efe81fc8558db51');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
@@ -1941,7 +1978,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'f1a2891e7bc6022e');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');

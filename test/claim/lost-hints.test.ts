@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
 import type { Executor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { newRecovery } from '../../packages/holdfast/src/worker/services/recovery.js';
-import { Settler } from '../../packages/holdfast/src/worker/settle/settler.js';
+import { newSettler } from '../../packages/holdfast/src/worker/settle/settler.js';
 import { systemTime } from '../../packages/holdfast/src/worker/time.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
@@ -26,7 +26,7 @@ beforeEach(() => db.rows('DELETE FROM holdfast.inbox'));
 test('a release is a release', async () => {
   await db.hf.enqueue(work, {});
   const [row] = await claimAs(db.engine, 'w1', { types });
-  const settler = new Settler({
+  const settler = newSettler({
     ...{ engine: hintless, plain: hintless, names: INBOX, time: systemTime },
     ...{ reportError: () => {}, took: () => {}, standing: () => 'alive' },
     abandoned: new AbortController().signal,

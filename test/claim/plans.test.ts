@@ -5,7 +5,7 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { claimSuspectJobs } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import { claimSuspectJobs } from '../../packages/holdfast/src/claim/suspects.js';
 import {
   claimInLine as claimJobs,
   claimMerged,

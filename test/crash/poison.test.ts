@@ -3,7 +3,7 @@
  * systemd or Kubernetes would.
  */
 import { expect, test } from 'vitest';
-import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects.js';
 import type { Enqueued, EnqueueItem } from '../../packages/holdfast/src/index.js';
 import {
   type Child,

@@ -1,6 +1,6 @@
 /** Stopping: SIGTERM asks for a drain, and a drain ends. */
 import { expect, test } from 'vitest';
-import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects.js';
 import { TWICE_MS } from '../../packages/holdfast/src/worker/signals.js';
 import { type Child, QUICK, readyWorker } from '../support/child.js';
 import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';

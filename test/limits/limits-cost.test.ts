@@ -223,7 +223,7 @@ test('a walk of keys reads the rates of those keys, however many keys there are'
   await db.rows(`UPDATE holdfast.inbox SET limit_key = 'k' || (position % 5000)`);
   await db.rows('VACUUM ANALYZE holdfast.inbox, holdfast.rates');
   await session.query(`DEALLOCATE ALL;
-    PREPARE walk AS SELECT * FROM holdfast.inbox_rate_keys('{step}', '{""}', 64, 50)`);
+    PREPARE walk AS SELECT * FROM holdfast.inbox_rate_keys('{step}', '{1}', '{""}', 64, 50, NULL, NULL)`);
   for (let n = 0; n < 6; n++) await explainedAndUndone(session, 'walk', []);
   const plan = await explainedAndUndone(session, 'walk', []);
   expect(plan['Actual Rows']).toBe(64);

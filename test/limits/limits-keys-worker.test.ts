@@ -1,6 +1,7 @@
 /** Limits in queues that are read by key, with real workers: beside perKey, in order, changed, and explained. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { type Holdfast, holdfast, job } from '../../packages/holdfast/src/index.js';
+import { bucketOf } from '../../packages/holdfast/src/job/key.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 import { until } from '../support/until.js';
@@ -210,8 +211,13 @@ describe('a backlog under a rate', () => {
   const EACH = 25;
   const RATE = 20;
 
+  const apart = Array.from({ length: KEYS }, (_, n) => `key:${n}`);
+  const together: string[] = [];
+  for (let n = 0; together.length < KEYS; n++)
+    if (bucketOf(`key:${n}`) === bucketOf('key:0')) together.push(`key:${n}`);
+
   /** How long it takes until each key has started so many, in multiples of what the rate asks for. */
-  const paced = async (keyed: boolean) => {
+  const paced = async (keyed: boolean, names: readonly string[] = apart, workers = 1) => {
     const rate = { limit: RATE, per: '1s', burst: 1 };
     const call = job<{ key: string }>('call', {
       queue,
@@ -219,9 +225,11 @@ describe('a backlog under a rate', () => {
     });
     const started = new Map<string, number>();
     const count = (key: string) => void started.set(key, (started.get(key) ?? 0) + 1);
-    const { events } = start(db.hf, (w) => w.handle(call, ({ payload: { key } }) => count(key)));
-    await until('it is up', () => events.length > 0);
-    const keys = Array.from({ length: EACH * KEYS }, (_, n) => `key:${n % KEYS}`);
+    const up = Array.from({ length: workers }, () =>
+      start(db.hf, (w) => w.handle(call, ({ payload: { key } }) => count(key))),
+    );
+    await until('they are up', () => up.every(({ events }) => events.length > 0));
+    const keys = Array.from({ length: EACH }, () => names).flat();
     const from = performance.now();
     await db.hf.enqueueMany(
       [...keys, ...keys].map((key) => call.item({ key }, { partitionKey: key })),
@@ -248,11 +256,21 @@ describe('a backlog under a rate', () => {
     expect(Math.min(...counts)).toBeGreaterThan(EACH / 2);
   });
 
-  test('keys that take turns under one rate have an equal share', async () => {
-    await db.hf.createQueue(queue, { fair: true });
-    const { times, counts } = await paced(false);
-    expect(times).toBeLessThan(2);
-    expect(counts).toHaveLength(KEYS);
-    expect(Math.max(...counts)).toBeLessThanOrEqual(3 * Math.min(...counts));
-  });
+  test.each([
+    ['in turns', { fair: true }, 1, apart],
+    ['in turns, in one bucket', { fair: true }, 1, together],
+    ['in turns, by three workers', { fair: true }, 3, apart],
+    ['by key', { ordering: 'key' }, 1, apart],
+    ['by key, in one bucket', { ordering: 'key' }, 1, together],
+  ] as const)(
+    'keys under one rate have an equal share (%s)',
+    async (_, options, workers, names) => {
+      await db.hf.createQueue(queue, options);
+      const { times, counts } = await paced(false, names, workers);
+      expect(times).toBeLessThan(2);
+      expect(counts).toHaveLength(KEYS);
+      // Each has 20 of 100; every worker has a round of its own.
+      expect(Math.min(...counts)).toBeGreaterThanOrEqual(15);
+    },
+  );
 });

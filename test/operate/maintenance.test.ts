@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { claimSuspects } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import { claimSuspects } from '../../packages/holdfast/src/claim/suspects.js';
 import { findGone } from '../../packages/holdfast/src/fleet/liveness.js';
 import { fleetView } from '../../packages/holdfast/src/fleet/registry.js';
 import { job } from '../../packages/holdfast/src/index.js';

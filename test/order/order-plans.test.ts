@@ -6,7 +6,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { claimKeyedJobs } from '../../packages/holdfast/src/claim/key/claim.js';
 import { rest } from '../../packages/holdfast/src/claim/key/stretches.js';
-import { claimSuspectJobs } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import { claimSuspectJobs } from '../../packages/holdfast/src/claim/suspects.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
 import { completeRuns } from '../../packages/holdfast/src/settle/complete.js';
 import { claimSuspected } from '../support/claiming.js';

@@ -9,7 +9,7 @@ import { lockKeyOf, register } from '../../packages/holdfast/build/fleet/registr
 import { Listener } from '../../packages/holdfast/build/postgres/connect/listen.js';
 import { enginePool } from '../../packages/holdfast/build/postgres/connect/pool.js';
 import { engineExecutor } from '../../packages/holdfast/build/postgres/queryable.js';
-import { Keeper } from '../../packages/holdfast/build/worker/lease/keeper.js';
+import { newKeeper } from '../../packages/holdfast/build/worker/lease/keeper.js';
 import { monotonicMs } from '../../packages/holdfast/build/worker/lease/protocol.js';
 
 const { url, setup = {} } = JSON.parse(process.argv[2]);
@@ -45,7 +45,7 @@ const listener = new Listener({
 });
 listener.start();
 
-const keeper = new Keeper(
+const keeper = newKeeper(
   {
     address: { connectionString: url },
     asksPasswords: false,

@@ -9,7 +9,7 @@ import {
   writeDueTicks,
   writeTicks,
 } from '../../packages/holdfast/src/schedule/tick.js';
-import { ScheduleTicker } from '../../packages/holdfast/src/worker/services/schedules.js';
+import { newScheduleTicker } from '../../packages/holdfast/src/worker/services/schedules.js';
 import { systemTime } from '../../packages/holdfast/src/worker/time.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { explained, paramsOf } from '../support/plans.js';
@@ -51,7 +51,7 @@ const passes = (time: string) =>
 
 /** As a worker runs it, by the real clock. */
 function startTicker(wrote: () => Promise<unknown> = async () => undefined): void {
-  const ticker = new ScheduleTicker({
+  const ticker = newScheduleTicker({
     queues: ['inbox'],
     read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
     behind: (queue) => keepBacklog(db.engine, { ...INBOX, queue }),

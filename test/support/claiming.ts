@@ -1,11 +1,12 @@
 /** Claiming as a worker's statement does, without the worker: every priority, from the front. */
-import {
-  claimSuspects,
-  type SuspectsClaim,
-} from '../../packages/holdfast/src/claim/suspects/claim.js';
-import type { ClaimedJob, ClaimTerms, Versions } from '../../packages/holdfast/src/claim/take.js';
+import { claimSuspects, type SuspectsClaim } from '../../packages/holdfast/src/claim/suspects.js';
 import {
   byDue,
+  type ClaimedJob,
+  type ClaimTerms,
+  type Versions,
+} from '../../packages/holdfast/src/claim/take.js';
+import {
   claimTime,
   type TimeClaim,
   type TimeRequest,
@@ -51,10 +52,10 @@ export async function claimByTime(
   const limit = asked.limit - plain.jobs.length;
   const { number } = terms(workerId);
   const keys = { walks, keys: 1_000, ...asked, limit, number };
-  const none = { found: 0, foundKeys: 0, refused: {}, walked: {}, walkMs: null, jobs: [] };
+  const none = { found: 0, refused: {}, walked: {}, walkMs: null, jobs: [] };
   const rated = limit > 0 && !options.aged ? await claimRateKeys(db, names, keys) : none;
   return {
-    ...{ ...plain, walked: rated.walked, walkMs: rated.walkMs, foundKeys: rated.foundKeys },
+    ...{ ...plain, walked: rated.walked, walkMs: rated.walkMs },
     found: plain.found + rated.found,
     refused: { ...plain.refused, ...rated.refused },
     jobs: [...plain.jobs, ...rated.jobs].sort(byDue),

@@ -1,6 +1,6 @@
 /** The worker as a user meets it: how it starts, how much it takes on, and how it stops. */
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects/claim.js';
+import { ALONE_FROM } from '../../packages/holdfast/src/claim/suspects.js';
 import {
   type Holdfast,
   holdfast,

@@ -246,7 +246,7 @@ export const MUTANTS = [
       'worker/run/context.js': [
         [
           'const value = await effect();',
-          `await recordEffect(engine, names, { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken }, name, '{}');
+          `await recordEffect(engine, names, { workerId: this.held.workerId, id: this.id, generation: this.fenceToken }, name, '{}');
         const value = await effect();`,
         ],
       ],

@@ -21,12 +21,13 @@ import {
   leave,
   lockKeyOf,
   markStarted,
+  newSettler,
   type Outcome,
   type Route,
   register,
   renew,
   runJob,
-  Settler,
+  type Settler,
   settleOutcome,
   systemTime,
   type Time,
@@ -178,7 +179,7 @@ export class TestWorker {
     held.settling = true;
     const settler = this.#settler(names);
     const result = await new Promise<SettleResult>((resolve) => {
-      settleOutcome({ settler, context, route }, held, outcome, (how) => resolve(how));
+      settleOutcome({ settler, context, route, held, done: (how) => resolve(how) }, outcome);
     });
     return { outcome, result };
   }
@@ -197,7 +198,7 @@ export class TestWorker {
 
   #settler(names: Names): Settler {
     const { engine, plain, log } = this.#deps;
-    return new Settler({
+    return newSettler({
       ...{ engine, plain, names, time: realTime, took: () => undefined },
       // What a watched attempt meets was made on purpose.
       reportError: (what, error) => {

@@ -35,10 +35,7 @@ export async function labPage(
   const { LAB_FILES } = await import('./lab-files.js');
   const file = Object.hasOwn(LAB_FILES, name) ? LAB_FILES[name] : undefined;
   if (!file) return null;
-  const text = file.text.replace(
-    '<!--head-->',
-    '<meta name="holdfast-dashboard" content="../">',
-  );
+  const text = file.text.replace('<!--head-->', '<meta name="holdfast-dashboard" content="../">');
   return textFile(name === 'index.html' ? { ...file, text } : file, request, forLab);
 }
 

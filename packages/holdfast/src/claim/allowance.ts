@@ -10,16 +10,11 @@
 import { type Clock, jittered, laterThan } from './pace.js';
 import type { Refused } from './take.js';
 
-interface Closed {
-  readonly until: number;
-  /** It waits for a permit, and one may be given back here. */
-  readonly forPermit: boolean;
-}
-
 export class Allowance {
   readonly #pollMs: number;
   readonly #clock: Clock;
-  readonly #closed = new Map<string, Closed>();
+  /** `forPermit`: it waits for a permit, and one may be given back here. */
+  readonly #closed = new Map<string, { readonly until: number; readonly forPermit: boolean }>();
   readonly #lateMs = new Map<string, number>();
   /** A permit was given back since the claim in flight was sent, which may have counted before. */
   #freed = false;
@@ -35,8 +30,7 @@ export class Allowance {
   }
 
   isOpen(type: string): boolean {
-    const closed = this.#closed.get(type);
-    return closed === undefined || closed.until <= this.#clock.now();
+    return this.opensAtOf(type) <= this.#clock.now();
   }
 
   /** When this type may be asked for. */
@@ -46,9 +40,7 @@ export class Allowance {
 
   /** When a closed type may be asked for. */
   get opensAt(): number {
-    let at = Number.POSITIVE_INFINITY;
-    for (const { until } of this.#closed.values()) at = Math.min(at, until);
-    return at;
+    return Math.min(...[...this.#closed.values()].map(({ until }) => until));
   }
 
   /** A claim got jobs of these types, and none more of those. Those that it asked for and that waited are open again. */
@@ -70,13 +62,9 @@ export class Allowance {
   /** A job that held a permit has left. True: types that wait for one may be asked for. */
   freed(): boolean {
     this.#freed = true;
-    let opened = false;
-    for (const [type, { forPermit }] of this.#closed) {
-      if (!forPermit) continue;
-      this.#closed.delete(type);
-      opened = true;
-    }
-    return opened;
+    const opened = [...this.#closed].filter(([, { forPermit }]) => forPermit);
+    for (const [type] of opened) this.#closed.delete(type);
+    return opened.length > 0;
   }
 
   /** The limits have changed. */

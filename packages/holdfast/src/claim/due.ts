@@ -5,8 +5,9 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int8, statement, text } from '../postgres/statement.js';
-import type { QueueNews } from './news.js';
-import type { Versions } from './take.js';
+
+import type { QueueNews, Versions } from './take.js';
+import { linesOf } from './time/lines.js';
 
 export const askDueQueues = statement({
   name: 'due_queues',
@@ -42,15 +43,10 @@ export function askDue(
   names: Names,
   asked: ReadonlyMap<string, Versions>,
 ): Promise<DueNews[]> {
-  const request: Record<string, { types: string[]; versions: number[] }> = {};
-  for (const [queue, versions] of asked) {
-    const lines = Object.entries(versions).flatMap(([type, newest]) =>
-      Array.from({ length: newest }, (_, n) => ({ type, version: n + 1 })),
-    );
-    request[queue] = {
-      types: lines.map(({ type }) => type),
-      versions: lines.map(({ version }) => version),
-    };
-  }
-  return db.run(askDueQueues, names, [JSON.stringify(request)]);
+  const request = [...asked].map(([queue, handled]) => {
+    const lines = linesOf(handled, [1]);
+    const types = lines.map(({ type }) => type);
+    return [queue, { types, versions: lines.map(({ version }) => version) }];
+  });
+  return db.run(askDueQueues, names, [JSON.stringify(Object.fromEntries(request))]);
 }

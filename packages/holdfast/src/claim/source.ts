@@ -5,9 +5,8 @@
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Allowance } from './allowance.js';
-import type { QueueNews } from './news.js';
 import type { Clock } from './pace.js';
-import type { Claimed, ClaimedJob, ClaimTerms, Refused, Versions } from './take.js';
+import type { Claimed, ClaimedJob, ClaimTerms, QueueNews, Versions } from './take.js';
 
 /** What a claim found; the limit itself means that there is more. */
 export interface Found {
@@ -32,14 +31,12 @@ export interface ClaimMarks {
   /** Set where jobs of one key stand together and run one after the other; so many of a key were asked for. */
   readonly run?: number;
   readonly stop?: WalkStop | null;
-  /** Where keys take turns: the jobs of whose keys more wait. */
-  readonly keysWithMore?: ReadonlySet<ClaimedJob>;
   /** A suspect that must be the only job of its process. */
   readonly alone?: boolean;
 }
 
 /** Sends a claim under a number of its own, and hands on what it brought. */
-export type Send = <C extends Claimed & ClaimMarks & { readonly refused: Refused }>(
+export type Send = <C extends Claimed & ClaimMarks>(
   limit: number,
   send: (terms: ClaimTerms) => Promise<C>,
 ) => Promise<C>;
@@ -78,13 +75,13 @@ export interface LeftJob {
 }
 
 export interface Source {
-  /** How many buckets the ring prefers this worker for. */
-  readonly owned: number;
+  /** The ring prefers this worker for these buckets. */
+  own?(buckets: readonly number[]): void;
   /** The rates of these types have keys. */
-  useKeys(types: readonly string[]): void;
+  useKeys?(types: readonly string[]): void;
   hint(hint: Hint): void;
-  /** Something may be due at this time, in these buckets if that is known. */
-  later(buckets: readonly number[] | null, at: number): void;
+  /** Something may be due at this time, in these buckets if that is known. Left out where the schedule remembers it. */
+  later?(buckets: readonly number[] | null, at: number): void;
   /** True: there may be something to read now. */
   left(job: LeftJob): boolean;
   /** When there is something to read although no poll is due. `idle`: scans from the front are left to the polls. */

@@ -1,6 +1,7 @@
 /** Plain cron lines are read here as croner reads them: random lines, random times. */
 import { Cron } from 'croner';
 import { expect, test } from 'vitest';
+import { long } from '../../../../test/support/long.js';
 import { plainLine } from './fields.js';
 
 /** A sequence that is the same in every run. */
@@ -86,9 +87,12 @@ function croner(text: string, after: number): (number | null)[] | null {
   return found;
 }
 
-test('200 random lines fire when croner fires them', () => {
+/** Most of the time of these is croner's. */
+const LINES = long(80, 200);
+
+test(`${LINES} random lines fire when croner fires them`, () => {
   let read = 0;
-  for (let n = 0; n < 200; n++) {
+  for (let n = 0; n < LINES; n++) {
     const text = line();
     const after = Date.UTC(
       2023 + rand(10),
@@ -115,7 +119,7 @@ test('200 random lines fire when croner fires them', () => {
     ]);
   }
   // The rest is wrong, and croner says why.
-  expect(read).toBeGreaterThan(120);
+  expect(read).toBeGreaterThan(0.6 * LINES);
 });
 
 test.each([

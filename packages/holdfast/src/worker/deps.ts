@@ -1,9 +1,16 @@
 /** What the parts of a worker share. Most of them need a few of these only, and say which. */
+import type pg from 'pg';
+import type { Address } from '../postgres/connect/address.js';
 import type { Logger } from '../postgres/log/log.js';
 import type { EngineMode, Executor } from '../postgres/queryable.js';
+import type { Tracing } from '../tracing/tracing.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
+import type { Keeper } from './lease/keeper.js';
 import type { Settings } from './options.js';
-import type { Route } from './run/handler-context.js';
+import type { Route } from './run/attempt.js';
+import type { ContextDeps } from './run/handler-context.js';
+import type { Quarantine } from './run/quarantine.js';
+import type { Settler } from './settle/settler.js';
 import type { Time } from './time.js';
 
 /** Whether the registry calls a worker alive, as far as that is known here. */
@@ -13,6 +20,25 @@ export type Standing = 'alive' | 'unknown' | 'dead';
 export const MAX_CONNECTIONS = 8;
 /** Beside those. */
 export const OWN_CONNECTIONS = MAX_CONNECTIONS / 2;
+
+export interface WorkerDeps {
+  readonly address: Address;
+  /** A way past a pooler, for the sessions that listen and hold locks. */
+  readonly direct: Address | null;
+  /** The caller's pool, for handlers' transactions. */
+  readonly pool: pg.Pool;
+  /** The caller's pool has an address of its own, which may lead elsewhere. */
+  readonly besidePool: boolean;
+  readonly checkOpen: () => void;
+  readonly schema: string;
+  readonly log: Logger;
+  readonly maxPayloadBytes: number;
+  readonly tracing: Tracing | null;
+  readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
+  readonly prepare: boolean;
+  /** Whether a pooler stands before the database. Null: it is found out at the start. */
+  readonly pooler: boolean | null;
+}
 
 export interface SharedDeps {
   readonly schema: string;
@@ -31,4 +57,11 @@ export interface SharedDeps {
   /** Whether anybody listens: two events for every job are not made for nobody. */
   readonly hasListeners: () => boolean;
   readonly reportError: (what: string, error: unknown) => void;
+}
+
+export interface QueueDeps extends SharedDeps {
+  readonly keeper: Keeper;
+  readonly quarantine: Quarantine;
+  readonly settler: Settler;
+  readonly context: ContextDeps;
 }

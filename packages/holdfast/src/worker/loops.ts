@@ -1,6 +1,6 @@
 /**
- * The loops of a worker, put together: keeper, services, quarantine, membership, wake-ups, and one worker for each queue. Here is
- * what they tell each other: a changed fleet means new shares of the ring, a death a recovery, our own death a new registration.
+ * The loops of a worker, and what they tell each other: a changed fleet means new shares of the ring, a death a
+ * recovery, our own death a new registration.
  */
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
@@ -15,28 +15,27 @@ import { plainExecutor } from '../postgres/queryable.js';
 import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
 import { IdlePoll } from './claim/idle-poll.js';
 import { Wakeups } from './claim/wakeups.js';
-import { OWN_CONNECTIONS, type SharedDeps } from './deps.js';
-import { Keeper } from './lease/keeper.js';
+import { OWN_CONNECTIONS, type SharedDeps, type WorkerDeps } from './deps.js';
+import { type Keeper, newKeeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
+import type { ContextDeps } from './run/handler-context.js';
 import { type Leaks, newLeaks } from './run/leaks.js';
-import { Quarantine } from './run/quarantine.js';
+import { newQuarantine, type Quarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';
-import { Membership } from './services/membership.js';
+import { type Membership, newMembership } from './services/membership.js';
 import { newRecovery, type Recovery } from './services/recovery.js';
 import type { Registration } from './services/registration.js';
-import { ScheduleTicker } from './services/schedules.js';
-import { ServiceLoop, transactionWith } from './services/service-loop.js';
+import { newScheduleTicker, type ScheduleTicker } from './services/schedules.js';
+import { newServiceLoop, type ServiceLoop, transactionWith } from './services/service-loop.js';
 import { watchUnhandled } from './services/unhandled.js';
-import { Settler } from './settle/settler.js';
-import { Trouble } from './trouble.js';
-import type { WorkerDeps } from './worker.js';
+import { newSettler } from './settle/settler.js';
+import { newTrouble, type Trouble } from './trouble.js';
 
 interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDeps {
   readonly registration: Registration;
   readonly enginePool: pg.Pool;
   readonly channels: ReadonlyMap<string, string>;
   readonly metadata: object;
-  /** When the registration was sent, by `monotonicMs`. */
   readonly registeredAt: number;
   /** The registry calls this worker draining; or so many handlers run on without their jobs that it should be. */
   readonly drainAsked: (leaked?: number) => void;
@@ -51,8 +50,7 @@ export class Loops {
   readonly queues: readonly QueueWorker[];
   readonly leaks: Leaks;
   /** Ordinary connections for what the worker itself reads and writes beside the queue table, and their gate. */
-  readonly #ownPool: pg.Pool;
-  readonly #gate: LockGate;
+  readonly #own: Pick<ContextDeps, 'ownPool' | 'gate' | 'plain' | 'begin'>;
   /** Aborted when the worker gives up waiting for the database at the very end. */
   readonly #abandon = new AbortController();
   readonly #trouble: Trouble;
@@ -68,7 +66,7 @@ export class Loops {
   constructor(given: LoopsDeps) {
     // While the database is away, every job that is being settled listens to it.
     setMaxListeners(0, this.#abandon.signal);
-    const { settings, mode, time, log, registration } = given;
+    const { settings, registration } = given;
     const deps: LoopsDeps & SharedDeps = {
       ...given,
       workerId: () => registration.id,
@@ -78,39 +76,32 @@ export class Loops {
       },
     };
     this.#deps = deps;
-    const own = { ...deps.address, pooled: mode.pooled === true, unlimited: true };
-    this.#ownPool = plainPool(own, OWN_CONNECTIONS, log);
-    this.#gate = new LockGate(OWN_CONNECTIONS, deps.queues.length);
+    this.#own = ownConnections(deps);
     this.keeper = this.#makeKeeper();
     this.#recovery = newRecovery(deps);
-    this.#trouble = new Trouble(deps);
+    this.#trouble = newTrouble(deps);
     this.leaks = newLeaks(deps);
-    this.services = new ServiceLoop({
-      ...deps,
-      services: maintenanceServices(settings.maintenanceMs, this.#recovery, (ids) =>
-        this.#membership.recordDead(ids),
-      ),
-    });
-    this.#quarantine = new Quarantine({
-      ...{ time, leaks: this.leaks, resume: () => this.pump() },
+    this.#quarantine = newQuarantine({
+      ...{ time: deps.time, leaks: this.leaks, resume: () => this.pump() },
       releaseWaiting: () => {
         for (const { runs } of this.queues) runs.releaseWaiting();
       },
     });
-    this.#membership = new Membership({
-      ...deps,
-      queueWorkers: () => this.queues,
+    this.#membership = newMembership({
+      ...{ ...deps, queueWorkers: () => this.queues, recover: this.#recovery.recover },
       changed: () => this.#schedules.membersChanged(),
-      recover: (queues) => void this.#recovery.recover(queues),
     });
+    const { recordDead } = this.#membership;
+    const services = maintenanceServices(settings.maintenanceMs, this.#recovery, recordDead);
+    this.services = newServiceLoop({ ...deps, services });
     this.wakeups = this.#makeWakeups();
-    this.#schedules = this.#makeSchedules();
+    const listening = () => this.wakeups.listening();
+    this.#schedules = this.#makeSchedules(listening);
     this.queues = deps.queues.map((queue) => this.#makeQueue(queue));
+    const { recordRound } = this.services;
     this.#idlePoll = new IdlePoll({
-      ...deps,
-      queues: () => this.queues,
-      listening: () => this.wakeups.listening(),
-      recordRound: (queue, agoMs, unused) => this.services.recordRound(queue, agoMs, unused),
+      ...{ ...deps, queues: () => this.queues, listening, recordRound },
+      servers: this.#membership.servers,
     });
   }
 
@@ -155,7 +146,7 @@ export class Loops {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.keeper.stop(), closePool(this.#ownPool, LAST_MS)]);
+    await Promise.all([this.keeper.stop(), closePool(this.#own.ownPool, LAST_MS)]);
   }
 
   pump(): void {
@@ -196,7 +187,7 @@ export class Loops {
     const { address, direct, settings, schema, queues, mode, metadata, registeredAt } = this.#deps;
     const { livenessLock, leaseMs, renewMs, heartbeatMs, ttlMs, stallMs } = settings;
     const password = passwordFunction(address);
-    return new Keeper(
+    return newKeeper(
       {
         address: sendable(address),
         asksPasswords: password !== null,
@@ -245,15 +236,13 @@ export class Loops {
     });
   }
 
-  #makeSchedules(): ScheduleTicker {
+  #makeSchedules(listening: () => boolean): ScheduleTicker {
     const { schema, engine } = this.#deps;
-    return new ScheduleTicker({
-      ...this.#deps,
+    return newScheduleTicker({
+      ...{ ...this.#deps, membership: this.#membership, listening },
       read: (of, limit) => readDue(engine, { schema, queue: 'inbox' }, of, limit),
       behind: (queue) => keepBacklog(engine, { schema, queue }),
       write: (queue, ticks) => writeTicks(engine, { schema, queue }, ticks),
-      membership: this.#membership,
-      listening: () => this.wakeups.listening(),
     });
   }
 
@@ -269,31 +258,33 @@ export class Loops {
       other: engine,
       hint: (queue, hint) => this.#queue(queue)?.claims.hint(hint),
       listening: (queue) => this.#queue(queue)?.claims.listening(),
-      fleetChanged: () => void this.#membership.refresh(),
+      fleetChanged: this.#membership.refresh,
       schedulesChanged: (at) => this.#schedules.hint(at),
     });
   }
 
   #makeQueue(queue: string): QueueWorker {
-    const { schema, mode, emit } = this.#deps;
-    const names = { schema, queue };
-    const plain = this.#gate.executor(plainExecutor(this.#ownPool, mode));
+    const { schema, emit } = this.#deps;
+    const shared = { ...this.#deps, ...this.#own, names: { schema, queue } };
     return new QueueWorker(queue, {
-      ...this.#deps,
-      ...{ keeper: this.keeper, quarantine: this.#quarantine, wakeups: this.wakeups },
-      settler: new Settler({
-        ...{ ...this.#deps, plain, names },
+      ...{ ...this.#deps, keeper: this.keeper, quarantine: this.#quarantine },
+      wakeups: this.wakeups,
+      settler: newSettler({
+        ...{ ...shared, abandoned: this.#abandon.signal },
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
-        abandoned: this.#abandon.signal,
         keptChanged: (jobs, change, error) => this.#trouble.kept(queue, jobs, change, error),
       }),
-      context: {
-        ...{ ...this.#deps, names, plain, leaks: this.leaks },
-        ...{ ownPool: this.#ownPool, gate: this.#gate },
-        ...(mode.pooled && { begin: BEGIN_UNLIMITED }),
-      },
-      recordEpoch: (epoch) => this.#membership.recordEpoch(epoch),
-      recordRound: (name, agoMs) => this.services.recordRound(name, agoMs),
+      context: { ...shared, leaks: this.leaks },
+      recordEpoch: this.#membership.recordEpoch,
+      recordRound: this.services.recordRound,
     });
   }
+}
+
+function ownConnections({ address, mode, log, queues }: LoopsDeps) {
+  const pooled = mode.pooled === true;
+  const ownPool = plainPool({ ...address, pooled, unlimited: true }, OWN_CONNECTIONS, log);
+  const gate = new LockGate(OWN_CONNECTIONS, queues.length);
+  const plain = gate.executor(plainExecutor(ownPool, mode));
+  return { ownPool, gate, plain, ...(pooled && { begin: BEGIN_UNLIMITED }) };
 }

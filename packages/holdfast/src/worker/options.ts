@@ -5,8 +5,7 @@
  * the rule that it breaks.
  */
 
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { HoldfastError, shown } from '../job/errors/holdfast-error.js';
 import { checkInteger } from '../job/job.js';
 import { type Duration, durationMs, UNIT_MS } from '../job/options/duration.js';
 import { checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
@@ -63,6 +62,8 @@ const WORKER_OPTIONS = {
   ...{ livenessLock: true, notify: true, handleSignals: true, onEvent: true, metadata: true },
 } as const satisfies Known<WorkerOptions>;
 
+const UNMADE = 'The worker was not made.';
+
 /** The options as the worker uses them, in milliseconds and with all defaults. */
 export type Settings = Readonly<ReturnType<typeof resolveOptions>>;
 
@@ -74,10 +75,6 @@ function rule(holds: boolean, text: string): void {
 export const graceMs = (value: Duration | undefined): number | undefined =>
   value === undefined ? undefined : durationMs(value, 'grace', { min: 0, max: UNIT_MS.d });
 
-/** On unless it is turned off. */
-const flag = (value: unknown, what: string): boolean =>
-  checkFlag(value, what, 'The worker was not made.') ?? true;
-
 function queueList(queues: unknown): readonly string[] | null {
   if (queues === undefined) return null;
   rule(
@@ -88,7 +85,10 @@ function queueList(queues: unknown): readonly string[] | null {
 }
 
 export function resolveOptions(options: WorkerOptions) {
-  checkKnown(options, WORKER_OPTIONS, 'worker()', 'The worker was not made.');
+  checkKnown(options, WORKER_OPTIONS, 'worker()', UNMADE);
+  /** On unless it is turned off. */
+  const flag = (what: 'livenessLock' | 'notify' | 'handleSignals') =>
+    checkFlag(options[what], what, UNMADE) ?? true;
   const time = (value: Duration | undefined, what: string, fallback: number, min = 10) =>
     value === undefined ? fallback : durationMs(value, what, { min, max: UNIT_MS.d });
   const leaseMs = time(options.lease, 'lease', 90_000, 100);
@@ -112,9 +112,9 @@ export function resolveOptions(options: WorkerOptions) {
       options.maxLeaked === undefined
         ? null
         : checkInteger(options.maxLeaked, 'maxLeaked', 1, 1_000_000),
-    livenessLock: flag(options.livenessLock, 'livenessLock'),
-    notify: flag(options.notify, 'notify'),
-    handleSignals: flag(options.handleSignals, 'handleSignals'),
+    livenessLock: flag('livenessLock'),
+    notify: flag('notify'),
+    handleSignals: flag('handleSignals'),
     metadata: options.metadata ?? {},
     onEvent: options.onEvent ?? null,
   };

@@ -8,9 +8,9 @@ import { HoldfastError } from '../job/errors/errors.js';
 import { isolate } from '../lease/marks.js';
 import { LAST_MS } from '../postgres/connect/backoff.js';
 import { ClaimLoop, type Hints } from './claim/claim-loop.js';
-import type { ClaimBatch } from './claim/claim-reader.js';
+import type { ClaimBatch } from './claim/claim-sender.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
-import type { QueueDeps } from './queue-deps.js';
+import type { QueueDeps } from './deps.js';
 import { LeasedJob } from './run/leased-job.js';
 import { Runs, runsOf } from './run/runs.js';
 import { InFlightJobs } from './settle/in-flight.js';
@@ -42,7 +42,7 @@ export class QueueWorker {
   constructor(queue: string, deps: QueueWorkerDeps) {
     this.queue = queue;
     this.#deps = deps;
-    const { settings, quarantine, emit } = deps;
+    const { settings, quarantine } = deps;
     this.#prefetch = new PrefetchPolicy(settings.concurrency, settings.prefetch);
     this.inFlight = new InFlightJobs({
       ...{ ...deps, queue },
@@ -51,7 +51,7 @@ export class QueueWorker {
     });
     this.runs = new Runs({
       ...deps,
-      mayStart: () => this.#alive && !quarantine.holds && !this.#cannotSettle,
+      mayStart: () => this.#mayStart,
       prefetch: this.#prefetch,
       inFlight: this.inFlight,
       changed: () => this.pump(),
@@ -63,16 +63,13 @@ export class QueueWorker {
     this.claims = new ClaimLoop({
       ...deps,
       ...{ queue, names: deps.context.names, versions },
-      mayClaim: () => this.#mayClaim(),
+      mayClaim: () => this.#mayClaim,
       room: () => this.#room(),
       free: () => this.#freeHandlers > 0,
       run: () => Math.max(this.#prefetch.run, this.#perHandler),
       suspectsAt: () => quarantine.readyAt,
       receive: (batch) => this.#receive(batch),
       ended: () => this.#checkEmpty(),
-      recordRound: (agoMs) => deps.recordRound(queue, agoMs),
-      took: (ms) => emit({ kind: 'statement', queue, statement: 'claim', ms }),
-      throttled: (type) => emit({ kind: 'throttled', queue, type }),
     });
   }
 
@@ -87,14 +84,13 @@ export class QueueWorker {
     // Handlers that end at once keep the process busy until all that wait have run. So that the database is
     // not idle meanwhile, the next jobs are asked for before; a statement is sent in the next tick.
     this.#pumping = this.runs.waiting > this.#deps.settings.concurrency;
-    if (this.#pumping) process.nextTick(() => this.#start());
+    if (this.#pumping)
+      process.nextTick(() => {
+        this.#pumping = false;
+        this.runs.start();
+        this.claims.pump();
+      });
     else this.runs.start();
-    this.claims.pump();
-  }
-
-  #start(): void {
-    this.#pumping = false;
-    this.runs.start();
     this.claims.pump();
   }
 
@@ -103,17 +99,17 @@ export class QueueWorker {
     return this.#deps.standing(this.#deps.workerId()) === 'alive';
   }
 
-  /** As many jobs as run at once have ended and cannot be settled: more would only repeat their effects later. */
-  get #cannotSettle(): boolean {
-    const { settler, settings } = this.#deps;
-    return settler.kept > 0 && settler.kept >= settings.concurrency * this.#perHandler;
+  get #mayStart(): boolean {
+    const { settler, settings, quarantine } = this.#deps;
+    // As many jobs as run at once have ended and cannot be settled: more would only repeat their effects later.
+    const { kept } = settler;
+    if (kept > 0 && kept >= settings.concurrency * this.#perHandler) return false;
+    return this.#alive && !quarantine.holds;
   }
 
   /** Without a living keeper nobody would renew what is claimed. */
-  #mayClaim(): boolean {
-    const { quarantine, keeper } = this.#deps;
-    if (this.#stopping || this.#onHold || quarantine.holds || this.#cannotSettle) return false;
-    return keeper.living && this.#alive;
+  get #mayClaim(): boolean {
+    return !this.#stopping && !this.#onHold && this.#deps.keeper.living && this.#mayStart;
   }
 
   get #freeHandlers(): number {
@@ -151,30 +147,29 @@ export class QueueWorker {
   }
 
   #receive(batch: ClaimBatch): void {
-    const { jobs: rows, run, keysWithMore } = batch;
+    const { jobs: rows, run, workerId, number, clock, sentAt } = batch;
     if (rows.length === 0) return;
-    const { workerId, number, clock, sentAt } = batch;
-    const { settings } = this.#deps;
-    const now = this.#deps.time.now();
+    const { inFlight, claims } = this;
+    const { settings, time } = this.#deps;
+    const now = time.now();
     const facts = { queue: this.queue, workerId, number, sentAt, claimedAt: now, clock };
     const jobs = rows.map((row) => new LeasedJob(row, facts));
     // Suspects come without what stands behind them.
-    for (const job of jobs)
-      job.hasMore = keysWithMore ? keysWithMore.has(job.row) : run === undefined;
+    for (const job of jobs) job.hasMore = job.row.more ?? run === undefined;
     // The answer may have lain in the socket while the loop was blocked, until the leases were over or this
     // worker had been declared dead.
     const late = now - sentAt >= settings.leaseMs;
     if (late || this.#onHold || workerId !== this.#deps.workerId()) {
-      this.inFlight.missed(jobs);
-      this.claims.missed(jobs);
+      inFlight.missed(jobs);
+      claims.missed(jobs);
       return;
     }
-    this.inFlight.take(jobs);
+    inFlight.take(jobs);
     for (const { row } of jobs) this.#prefetch.recordPayload(row.payload.length);
     // Too little is left of these leases to be renewed in time: they go back, and are claimed anew.
     const isShort = now - sentAt >= settings.leaseMs - settings.renewMs;
     if (this.#stopping || !this.#alive || isShort) {
-      for (const job of jobs) this.inFlight.release(job);
+      for (const job of jobs) inFlight.release(job);
       return;
     }
     // They will be added, or released.
@@ -184,28 +179,24 @@ export class QueueWorker {
       this.#runAlone(first);
       return;
     }
-    const runs = runsOf(batch, jobs);
-    const isFirst = ([job]: LeasedJob[]) =>
-      job !== undefined && this.claims.isLimited(job.row.type);
     // A job that holds a permit starts before others that wait: until it ends, nobody else has the permit.
-    this.runs.add(
-      runs.filter((run) => !isFirst(run)),
-      false,
-    );
+    const isFirst = ([job]: LeasedJob[]) => job !== undefined && claims.isLimited(job.row.type);
+    const runs = runsOf(batch, jobs);
+    const others = runs.filter((run) => !isFirst(run));
+    this.runs.add(others, false);
     this.runs.add(runs.filter(isFirst), true);
     this.runs.start();
   }
 
   #runAlone(held: LeasedJob): void {
     const { quarantine, engine, context, reportError } = this.#deps;
-    const unmark = () =>
-      isolate(engine, context.names, held.workerId, held, false).then(
-        () => undefined,
-        (error) => reportError('taking back the mark of a quarantined job', error),
-      );
     void quarantine.runAlone({
       held,
-      unmark,
+      unmark: () =>
+        isolate(engine, context.names, held.workerId, held, false).then(
+          () => undefined,
+          (error) => reportError('taking back the mark of a quarantined job', error),
+        ),
       // Until its end is written nothing else may start: the row still says that it runs alone.
       run: () => this.runs.work([held]).then(() => held.left()),
       release: () => this.runs.release([held]),

@@ -10,8 +10,8 @@ import { checkSameDatabase } from '../postgres/connect/same-database.js';
 import { isHeldUp, isOutage, isTransient } from '../postgres/connect/transient.js';
 import type { Logger } from '../postgres/log/log.js';
 import type { Executor } from '../postgres/queryable.js';
+import type { WorkerDeps } from './deps.js';
 import { ANSWER_MS } from './time.js';
-import type { WorkerDeps } from './worker.js';
 
 export interface ReachableDeps {
   readonly halt: AbortSignal;
@@ -20,22 +20,23 @@ export interface ReachableDeps {
 
 /**
  * A database that is away for now is waited for; one that refuses us is an error, unless every error is waited out. One
- * that accepts and does not answer must not hold up a stop.
+ * that accepts and does not answer must not hold up a stop. Null: stopped.
  */
-export async function untilReachable(
+export function untilReachable<Value>(
   { halt, reportError }: ReachableDeps,
   what: string,
-  work: () => Promise<void>,
+  work: () => Promise<Value>,
   whatever = false,
-): Promise<void> {
+): Promise<Value | null> {
   const over = new AbortController();
-  const stopped = once(halt, 'abort', { signal: over.signal }).catch(() => undefined);
+  const nothing = () => null;
+  const stopped = once(halt, 'abort', { signal: over.signal }).then(nothing, nothing);
   const orStopped = () => Promise.race([work(), stopped]);
   const failed = (error: unknown) => {
     if (!whatever && !isTransient(error)) throw error;
     reportError(what, error);
   };
-  await untilDone(halt, orStopped, failed).finally(() => over.abort());
+  return untilDone(halt, orStopped, failed).finally(() => over.abort());
 }
 
 /**
@@ -77,11 +78,8 @@ export async function findPooler(
   log: Logger,
 ): Promise<boolean> {
   const pool = plainPool(address, 1, log);
-  let pooled = false;
-  await untilReachable(deps, 'starting', async () => {
-    pooled = await behindPooler(pool);
-  }).finally(() => closePool(pool, LAST_MS));
-  return pooled;
+  const pooled = untilReachable(deps, 'starting', () => behindPooler(pool));
+  return (await pooled.finally(() => closePool(pool, LAST_MS))) ?? false;
 }
 
 /** Enqueues, handlers' transactions, claims and hints have to meet in one database. */

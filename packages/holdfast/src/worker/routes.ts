@@ -1,16 +1,12 @@
-/**
- * What a worker handles: its routes, by type, and the queues that it serves: those of its handlers, or those that were
- * named, if they exist.
- */
+/** What a worker handles: its routes by type, and the queues that it serves. */
 import { type Handles, queueSettings } from '../fleet/registry.js';
 import { channelOf } from '../fleet/wake.js';
 import { declaredIn, readLimits } from '../inspect/queue/limits.js';
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { HoldfastError, shown } from '../job/errors/holdfast-error.js';
 import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { declareLimits } from '../operate/limits.js';
 import type { Executor } from '../postgres/queryable.js';
-import type { Route } from './run/handler-context.js';
+import type { Route } from './run/attempt.js';
 
 export function addRoute<Input, Output>(
   routes: Map<string, Route>,

@@ -1,7 +1,6 @@
 /**
- * Signals: how a drain is asked for, and how a process ends that its handlers keep. The first SIGTERM or SIGINT asks for a
- * drain, the second exits at once with 128 plus the signal. What comes with the first is not a second one: supervisors
- * signal a process and then its whole group. A handler that blocks the event loop is for the supervisor to kill.
+ * The first SIGTERM or SIGINT asks for a drain, the second exits at once with 128 plus the signal. What comes with the
+ * first is not a second one: supervisors signal a process and then its whole group.
  */
 import { writeSync } from 'node:fs';
 

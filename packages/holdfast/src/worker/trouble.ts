@@ -7,38 +7,34 @@ import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
 import { summaryOf } from './run/attempt.js';
 
-export class Trouble {
-  readonly #deps: Pick<SharedDeps, 'log' | 'emit'>;
-  readonly #kept = new Map<string, { readonly since: number; jobs: number; why: string }>();
+export type Trouble = ReturnType<typeof newTrouble>;
 
-  constructor(deps: Pick<SharedDeps, 'log' | 'emit'>) {
-    this.#deps = deps;
-  }
-
-  report(leaked: TroubleReport['leaked']): TroubleReport | null {
-    if (this.#kept.size === 0 && Object.keys(leaked).length === 0) return null;
-    const kept = [...this.#kept].map(([queue, { jobs, why }]) => [queue, { jobs, why }]);
-    return { leaked, kept: Object.fromEntries(kept) };
-  }
-
-  /** So many jobs of the queue have ended and are not settled. */
-  kept(queue: string, jobs: number, change: number, error: unknown): void {
-    const { log, emit } = this.#deps;
-    emit({ kind: 'settles-kept', queue, jobs, change, error });
-    const before = this.#kept.get(queue);
-    if (before && jobs > 0) before.jobs = jobs;
-    else if (before) {
-      this.#kept.delete(queue);
-      const forMs = Math.round(performance.now() - before.since);
-      log.info({ queue, forMs }, 'the database takes the outcomes of jobs again');
-    } else if (jobs > 0) {
-      const { message: err, code } = describeError(error);
-      const why = summaryOf(code === null ? err : `${code} ${err}`);
-      this.#kept.set(queue, { since: performance.now(), jobs, why });
-      log.error(
-        { queue, jobs, err, code },
-        'the database refuses to write how jobs ended; they did not fail, and their outcomes are kept and tried again',
-      );
-    }
-  }
+export function newTrouble({ log, emit }: Pick<SharedDeps, 'log' | 'emit'>) {
+  const refused = new Map<string, { readonly since: number; jobs: number; why: string }>();
+  return {
+    report(leaked: TroubleReport['leaked']): TroubleReport | null {
+      if (refused.size === 0 && Object.keys(leaked).length === 0) return null;
+      const kept = [...refused].map(([queue, { jobs, why }]) => [queue, { jobs, why }]);
+      return { leaked, kept: Object.fromEntries(kept) };
+    },
+    /** So many jobs of the queue have ended and are not settled. */
+    kept(queue: string, jobs: number, change: number, error: unknown): void {
+      emit({ kind: 'settles-kept', queue, jobs, change, error });
+      const before = refused.get(queue);
+      if (before && jobs > 0) before.jobs = jobs;
+      else if (before) {
+        refused.delete(queue);
+        const forMs = Math.round(performance.now() - before.since);
+        log.info({ queue, forMs }, 'the database takes the outcomes of jobs again');
+      } else if (jobs > 0) {
+        const { message: err, code } = describeError(error);
+        const why = summaryOf(code === null ? err : `${code} ${err}`);
+        refused.set(queue, { since: performance.now(), jobs, why });
+        log.error(
+          { queue, jobs, err, code },
+          'the database refuses to write how jobs ended; they did not fail, and their outcomes are kept and tried again',
+        );
+      }
+    },
+  };
 }

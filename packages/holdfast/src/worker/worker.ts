@@ -9,53 +9,37 @@ import type { JobDefinition } from '../job/job.js';
 import type { Duration } from '../job/options/duration.js';
 import { checkKnown } from '../job/options/known-options.js';
 import { VERSION } from '../job/options/version.js';
-import { type Address, sendable } from '../postgres/connect/address.js';
+import { sendable } from '../postgres/connect/address.js';
 import { LAST_MS } from '../postgres/connect/backoff.js';
 import { LockGate } from '../postgres/connect/lock-gate.js';
 import { closePool, databaseOf, enginePool as newEnginePool } from '../postgres/connect/pool.js';
 import { type BoundedLogger, boundedLogger } from '../postgres/log/bounded-log.js';
-import { childLogger, type Logger } from '../postgres/log/log.js';
+import { childLogger } from '../postgres/log/log.js';
 import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
-import type { Tracing } from '../tracing/tracing.js';
-import { MAX_CONNECTIONS } from './deps.js';
-import { emitterOf, noStats, type WorkerEvent, type WorkerStats } from './events.js';
+import { MAX_CONNECTIONS, type WorkerDeps } from './deps.js';
+import { emitterOf, noStats, type WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { Loops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
 import { addRoute, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
+import type { Handler, Route } from './run/attempt.js';
 import { aloneHandler } from './run/batch.js';
-import type { Handler, Route } from './run/handler-context.js';
 import {
   type BatchHandler,
   type BatchOptions,
   type HandlerContext,
   resolveBatch,
 } from './run/handler-context.js';
-import { metadataOf, newWorkerId, Registration } from './services/registration.js';
+import {
+  metadataOf,
+  newRegistration,
+  newWorkerId,
+  type Registration,
+} from './services/registration.js';
 import { exitAfter, onSignals } from './signals.js';
 import { systemTime } from './time.js';
-
-export interface WorkerDeps {
-  readonly address: Address;
-  /** A way past a pooler, for the sessions that listen and hold locks. */
-  readonly direct: Address | null;
-  /** The caller's pool, for handlers' transactions. */
-  readonly pool: pg.Pool;
-  /** The caller's pool has an address of its own, which may lead elsewhere. */
-  readonly besidePool: boolean;
-  /** Throws when the Holdfast is closed. */
-  readonly checkOpen: () => void;
-  readonly schema: string;
-  readonly log: Logger;
-  readonly maxPayloadBytes: number;
-  readonly tracing: Tracing | null;
-  readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
-  readonly prepare: boolean;
-  /** Whether a pooler stands before the database. Null: it is found out at the start. */
-  readonly pooler: boolean | null;
-}
 
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
 
@@ -74,8 +58,10 @@ export class Worker {
   #loops: Loops | null = null;
   #registration: Registration | null = null;
   #signalled = false;
-  #finished: Promise<void> | null = null;
   #finish: () => void = () => {};
+  readonly #finished = new Promise<void>((resolve) => {
+    this.#finish = resolve;
+  });
 
   constructor(deps: WorkerDeps, options: WorkerOptions) {
     this.#deps = deps;
@@ -138,9 +124,6 @@ export class Worker {
     this.#checkNew('make a new one to run again');
     this.#deps.checkOpen();
     this.#state = 'starting';
-    this.#finished = new Promise((resolve) => {
-      this.#finish = resolve;
-    });
     const release = this.#settings.handleSignals
       ? onSignals(() => void this.#stop(this.#settings.graceMs, true))
       : () => {};
@@ -182,29 +165,26 @@ export class Worker {
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
     const known = { engine, schema, handles, metadata, halt, reportError, log };
-    const registration = new Registration(this.#firstId, known);
+    const registration = newRegistration(this.#firstId, known);
     this.#registration = registration;
-    let channels: ReadonlyMap<string, string> = new Map();
-    let registeredAt = 0;
-    await untilReachable(known, 'starting', async () => {
+    const entered = await untilReachable(known, 'starting', async () => {
       await checkWays(enginePool, this.#deps, log);
       await checkSchema(enginePool, schema, queues);
-      channels = await openQueues(engine, schema, routes, queues);
-      registeredAt = monotonicMs();
+      const channels = await openQueues(engine, schema, routes, queues);
+      const registeredAt = monotonicMs();
       await registration.enter();
+      return { channels, registeredAt };
     });
     const goBack = async () => {
       await registration.leave(true);
       await this.#takeApart(false, 0);
     };
-    if (halt.aborted) return goBack();
+    if (!entered || halt.aborted) return goBack();
     const loops = new Loops({
-      ...this.#deps,
-      ...{ enginePool, engine, mode, queues, channels, metadata, registeredAt, registration },
+      ...{ ...this.#deps, ...this.#events, ...entered },
+      ...{ enginePool, engine, mode, queues, metadata, registration, reportError },
       ...{ settings: this.#settings, routes, log, stats: this.stats, time: systemTime },
-      ...this.#events,
       drainAsked: (leaked) => this.#drainAsked(leaked),
-      reportError,
       reportListenerError: this.#warn,
     });
     this.#loops = loops;

@@ -1,7 +1,7 @@
 /** The `node:worker_threads` of a simulation: the keeper's work runs in line, and messages take a turn. */
 import { EventEmitter } from 'node:events';
 import type { FromKeeper, KeeperSetup, ToKeeper } from 'holdfast/internal';
-import { KeeperWork } from 'holdfast/internal';
+import { startKeeper } from 'holdfast/internal';
 import { here, me } from './world.js';
 
 export class Worker extends EventEmitter {
@@ -16,7 +16,7 @@ export class Worker extends EventEmitter {
         void this.#port.on(event, listener),
       close: () => this.#turn(() => this.emit('exit')),
     };
-    this.#turn(() => void new KeeperWork(port, workerData));
+    this.#turn(() => startKeeper(port, workerData));
   }
 
   postMessage(message: ToKeeper): void {

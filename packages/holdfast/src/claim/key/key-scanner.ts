@@ -1,18 +1,14 @@
 /**
  * What the next claim of a queue that is read by key reads: hinted buckets, or the next part of a walk.
  *
- * A walk goes through all keys, first those of the buckets that the ring gives to this worker, then all
- * others; a claim that took all it was asked for is followed by one that goes on from there. While walks bring
- * plenty, every key has its turn and hints are left for later. Otherwise hinted buckets are read at once if
- * they are ours. Those of others are read a moment later: by then their owner has taken what it can, and what
- * is left is for whoever has a free handler. So the ring is a preference, and never keeps a job waiting.
+ * A walk goes through all keys, first those of the buckets that the ring gives to this worker. While walks bring plenty,
+ * every key has its turn and hints are left for later. Otherwise hinted buckets are read at once if they are ours. Those of
+ * others are read a moment later: by then their owner has taken what it can, and what is left is for whoever has a free
+ * handler. So the ring is a preference, and never keeps a job waiting. A queue in which little stood is read as it lies, by
+ * one claim; once that is full, a walk begins.
  *
- * A queue in which little stood is read as it lies, by one claim. Once that is full, a walk begins.
- *
- * Where keys take turns a walk is a round. While rounds bring plenty one follows the other, and no hint gives a key
- * another turn in between.
+ * Where keys take turns a walk is a round: while rounds bring plenty, no hint gives a key another turn in between.
  */
-
 import { BUCKETS } from '../../job/key.js';
 import { CHECK_MS } from '../pace.js';
 import { ScanTimer } from '../scan-timer.js';
@@ -33,6 +29,12 @@ const rarestMs = (walkMs: number) => Math.max(RARE_MS, 4 * walkMs);
 
 const EVERY_BUCKET = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
 
+/** From somewhere in the middle to the end, and then what stands before it. */
+function turned<T>(list: readonly T[], share: number): T[] {
+  const from = Math.floor(share * list.length);
+  return [...list.slice(from), ...list.slice(0, from)];
+}
+
 export class KeyScanner {
   readonly #scan: ScanTimer;
   readonly #random: () => number;
@@ -52,38 +54,19 @@ export class KeyScanner {
   #walk: readonly KeyStretch[] = [];
   /** The last claim of the walk took all it was asked for. */
   #plenty = false;
-  /** A claim of this walk did. */
-  #wasPlenty = false;
-  /** A claim of this walk brought jobs. */
-  #brought = false;
-  #walkMs = 0;
+  /** Of this walk: whether a claim did, whether one brought jobs, and how long those took that brought none. */
+  #so = { plenty: false, brought: false, tookMs: 0 };
   /** The last walk was one claim that took less than it could. */
   #small = false;
   #taken: readonly KeyStretch[] = [];
-  #walking = false;
-  #readsAll = false;
+  /** What was taken last is part of a walk, which comes again. */
+  walking = false;
+  /** What was taken last is all that there is to read, and not the rest of a walk. */
+  readsAll = false;
 
   constructor(everyMs: number, random: () => number) {
     this.#scan = new ScanTimer(everyMs);
     this.#random = random;
-  }
-
-  get owned(): number {
-    return this.#owned.size;
-  }
-
-  get turns(): boolean {
-    return this.#turns;
-  }
-
-  /** What was taken last is all that there is to read, and not the rest of a walk. */
-  get readsAll(): boolean {
-    return this.#readsAll;
-  }
-
-  /** What was taken last is part of a walk, which comes again. */
-  get walking(): boolean {
-    return this.#walking;
   }
 
   /** A walk has more to read. */
@@ -138,54 +121,48 @@ export class KeyScanner {
     if (now >= this.#laterAt) this.#bringForward(now);
     // A walk and hints alternate, unless the walk brings plenty.
     const walkable = this.#walk.length > 0 || this.#scan.due(now);
-    const again = this.#turns && this.#wasPlenty;
-    this.#walking =
-      this.#plenty || this.#hints.size === 0 || (walkable && (!this.#walking || again));
-    this.#readsAll = !this.#walking || this.#walk.length === 0;
-    if (!this.#walking) {
-      this.#taken = stretchesOf([...this.#hints].sort((a, b) => a - b));
-      this.#hints.clear();
-      return this.#taken;
-    }
-    if (this.#walk.length === 0 && this.#scan.due(now)) {
+    const again = this.#turns && this.#so.plenty;
+    this.walking = this.#plenty || this.#hints.size === 0 || (walkable && (!this.walking || again));
+    this.readsAll = !this.walking || this.#walk.length === 0;
+    const begins = this.walking && this.#walk.length === 0 && this.#scan.due(now);
+    if (begins) {
       if (this.#askedAt <= now) this.#askedAt = Number.POSITIVE_INFINITY;
       this.#begin();
-      // A round reads all of them.
-      if (this.#turns) this.#hints.clear();
     }
-    this.#taken = this.#walk;
+    this.#taken = this.walking ? this.#walk : stretchesOf([...this.#hints].sort((a, b) => a - b));
+    // A round reads all of them.
+    if (!this.walking || (begins && this.#turns)) this.#hints.clear();
     return this.#taken;
   }
 
   record(
-    claim: Pick<KeyedClaim, 'stop' | 'wanted' | 'jobs'>,
+    { stop, wanted, jobs }: Pick<KeyedClaim, 'stop' | 'wanted' | 'jobs'>,
     limit: number,
     now: number,
     tookMs: number,
   ): void {
-    const { stop, wanted } = claim;
     const left = stop ? rest(this.#taken, stop) : [];
     const full = wanted >= limit;
-    if (!this.#walking) {
+    if (!this.walking) {
       // A bucket too large to be read at once is left to the walk; so is one of which others hold what stands in front.
-      const again = full && claim.jobs.length > 0 ? left : left.slice(1);
+      const again = full && jobs.length > 0 ? left : left.slice(1);
       for (const bucket of bucketsOf(again)) this.#hints.add(bucket);
       if (left.length > 0) this.#scan.hasten(now);
     } else {
       this.#walk = left;
       this.#plenty = full && left.length > 0;
       if (this.#plenty && this.#small) this.#begin(false);
-      this.#wasPlenty ||= full;
+      this.#so.plenty ||= full;
       // A claim that brought jobs was no overhead.
-      if (claim.jobs.length === 0) this.#walkMs += tookMs;
-      else this.#brought = true;
+      if (jobs.length > 0) this.#so.brought = true;
+      else this.#so.tookMs += tookMs;
       if (left.length === 0) this.#end(now);
     }
   }
 
   /** The claim failed: read the same again. */
   failed(): void {
-    if (!this.#walking) for (const bucket of bucketsOf(this.#taken)) this.#hints.add(bucket);
+    if (!this.walking) for (const bucket of bucketsOf(this.#taken)) this.#hints.add(bucket);
   }
 
   /** When there is something to read. */
@@ -209,38 +186,31 @@ export class KeyScanner {
     }
   }
 
+  /**
+   * The ring cuts the buckets into hundreds of stretches, and each is a step of the claim, also an empty one. Workers that
+   * start together should not all begin at the same bucket.
+   */
   #begin(small = this.#small): void {
     this.#small = small;
-    this.#walk = small ? this.#asItLies() : this.#ownFirst();
-    this.#wasPlenty = false;
-    this.#brought = false;
-    this.#walkMs = 0;
-  }
-
-  /** Workers that start together should not all begin at the same bucket. */
-  #ownFirst(): readonly KeyStretch[] {
-    const mine = stretchesOf(EVERY_BUCKET.filter((bucket) => this.#owned.has(bucket)));
-    const others = stretchesOf(EVERY_BUCKET.filter((bucket) => !this.#owned.has(bucket)));
-    const from = Math.floor(this.#random() * mine.length);
-    return [...mine.slice(from), ...mine.slice(0, from), ...others];
-  }
-
-  /** The ring cuts the buckets into hundreds of stretches, and each is a step of the claim, also an empty one. */
-  #asItLies(): readonly KeyStretch[] {
-    const from = Math.floor(this.#random() * BUCKETS);
-    const [before, after] = [EVERY_BUCKET.slice(0, from), EVERY_BUCKET.slice(from)];
-    return [...stretchesOf(after), ...stretchesOf(before)];
+    const share = this.#random();
+    const [mine = [], others = []] = [true, false].map((ours) =>
+      stretchesOf(EVERY_BUCKET.filter((bucket) => this.#owned.has(bucket) === ours)),
+    );
+    this.#walk = small
+      ? stretchesOf(turned(EVERY_BUCKET, share))
+      : [...turned(mine, share), ...others];
+    this.#so = { plenty: false, brought: false, tookMs: 0 };
   }
 
   #end(now: number): void {
-    this.#plenty = false;
-    this.#small = this.#readsAll && !this.#wasPlenty;
+    const { plenty, brought } = this.#so;
+    this.#small = this.readsAll && !plenty;
     // A round that brought plenty was no overhead, although its last claim may have found nothing.
-    const tookMs = this.#turns && this.#wasPlenty && this.#brought ? 0 : this.#walkMs;
-    this.#scan.record(now, tookMs, this.#readsAll ? rarestMs(tookMs) : undefined);
+    const tookMs = this.#turns && plenty && brought ? 0 : this.#so.tookMs;
+    this.#scan.record(now, tookMs, this.readsAll ? rarestMs(tookMs) : undefined);
     // Asked for while this one was under way, which may have read there before.
     this.#scan.hasten(this.#askedAt);
     // There was plenty, and keys that were passed may be free by now.
-    if (this.#wasPlenty) this.#scan.hasten(now);
+    if (plenty) this.#scan.hasten(now);
   }
 }

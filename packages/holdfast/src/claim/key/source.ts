@@ -2,48 +2,40 @@
  * The source of a queue that is read by key, in order or in turns. Which buckets and keys the next claim reads is decided in
  * key-scanner.ts; the two orderings differ in their statement only.
  *
- * A job that no limit allows holds its key where it stands. Its bucket is read again when its key has a token or, if all of
- * its type wait, when the type is open. A closed type is not asked for; buckets that were read meanwhile may have jobs of it.
+ * A job that no limit allows holds its key where it stands. Its bucket is read again when its key has a token. If all of its
+ * type wait, the type has claims of its own when it is open (rounds.ts), and the others do not ask for it.
  */
-import { BUCKETS } from '../../job/key.js';
 import { PACE_MS } from '../pace.js';
 import type { ClaimMarks, Found, Hint, LeftJob, Source, SourceDeps } from '../source.js';
 import type { ClaimTerms, Versions } from '../take.js';
 import { claimTurns } from '../turns/claim.js';
 import { claimKeyed, type KeyedClaim, type KeyStretch } from './claim.js';
 import { KeyScanner, RARE_MS } from './key-scanner.js';
-import { bucketsOf } from './stretches.js';
+import { Rounds } from './rounds.js';
+import { readOf } from './stretches.js';
 
 export class KeySource implements Source {
   readonly #deps: SourceDeps;
   readonly #keys: KeyScanner;
   readonly #turns: boolean;
-  /** By closed type, buckets that may have jobs of it. */
-  readonly #waiting = new Map<string, Set<number>>();
-  /** A claim asks for no more: jobs that no limit allows are found and locked for nothing. */
+  /** Of types that wait for a token or a permit. */
+  readonly #rounds: Rounds;
+  /** A claim of a round asks for no more: jobs that no limit allows are found and locked for nothing. */
   #most = Number.POSITIVE_INFINITY;
-  /** Buckets that got a job of a limited type while others were refused: the others go first next time. */
-  readonly #served = new Set<number>();
-  /** So many of those are read when a type is open: each time others, so that no key has all tokens. */
-  #part = 1;
+  /** The last claim was of a round. */
+  #inRound = false;
 
   constructor(deps: SourceDeps, turns: boolean) {
     this.#deps = deps;
     this.#turns = turns;
     this.#keys = new KeyScanner(deps.pollMs, deps.clock.random);
+    this.#rounds = new Rounds(deps.clock.random);
   }
 
   /** The buckets that the ring prefers this worker for. */
   own(buckets: readonly number[]): void {
     this.#keys.own(buckets, this.#turns);
   }
-
-  get owned(): number {
-    return this.#keys.owned;
-  }
-
-  /** A job with a key of a rate stands where it stands. */
-  useKeys(): void {}
 
   hint({ buckets }: Hint): void {
     this.#keys.hint(buckets, this.#deps.clock.now());
@@ -61,85 +53,73 @@ export class KeySource implements Source {
 
   readAt(now: number, idle: boolean): number {
     let at = this.#keys.readAt(now, idle);
-    for (const type of this.#waiting.keys())
-      at = Math.min(at, this.#deps.allowance.opensAtOf(type));
+    for (const type of this.#rounds.types) at = Math.min(at, this.#deps.allowance.opensAtOf(type));
     return at;
   }
 
   async read(limit: number, ask: boolean): Promise<Found> {
-    const { clock, allowance, versions } = this.#deps;
+    const { clock, allowance } = this.#deps;
     const now = clock.now();
-    this.#askAgain(now);
+    const open = this.#rounds.types.filter((type) => allowance.isOpen(type));
+    // They alternate with what else there is to read.
+    this.#inRound = open.length > 0 && (!this.#inRound || this.#keys.readAt(now) > now);
+    if (this.#inRound) return this.#claim(limit, ask, open, this.#rounds.stretchesOf(open));
     const stretches = this.#keys.take(now);
     if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
-    const open = Object.entries(versions).filter(([type]) => allowance.isOpen(type));
-    const buckets = bucketsOf(stretches);
-    if (!this.#keys.walking)
-      for (const type of Object.keys(versions))
-        if (!allowance.isOpen(type)) for (const bucket of buckets) this.#waits(type, bucket);
-    if (open.length === 0 && !ask) {
-      this.#keys.record({ stop: null, wanted: 0, jobs: [] }, limit, now, 0);
-      return { jobs: 0, waitedMs: 0, goesOn: this.#keys.goesOn, news: null };
+    const others = this.#others(this.#rounds.types).filter((type) => allowance.isOpen(type));
+    if (others.length > 0 || ask) return this.#claim(limit, ask, others, stretches);
+    this.#recordWalk({ stop: null, wanted: 0, jobs: [] }, limit, 0, others, stretches);
+    return { jobs: 0, waitedMs: 0, goesOn: this.#keys.goesOn, news: null };
+  }
+
+  #others(types: readonly string[]): string[] {
+    return Object.keys(this.#deps.versions).filter((type) => !types.includes(type));
+  }
+
+  async #claim(
+    room: number,
+    ask: boolean,
+    types: readonly string[],
+    stretches: readonly KeyStretch[],
+  ): Promise<Found> {
+    const { clock, send, versions, allowance } = this.#deps;
+    const limit = Math.min(room, this.#most);
+    const asked = Object.fromEntries(types.map((type) => [type, versions[type] ?? 0]));
+    const sentAt = clock.now();
+    let claimed: KeyedClaim;
+    try {
+      claimed = await send(limit, async (terms) => {
+        const found = await this.#send({ ...terms, versions: asked }, stretches, ask);
+        if (!this.#inRound) this.#recordWalk(found, limit, clock.now() - sentAt, types, stretches);
+        return found;
+      });
+    } catch (error) {
+      if (!this.#inRound) this.#keys.failed();
+      throw error;
     }
-    const claimed = await this.#claim(limit, Object.fromEntries(open), stretches, ask);
-    const { jobs, refused, news, wanted } = claimed;
+    const { jobs, refused, heldBack, due, wanted, news } = claimed;
+    const now = clock.now();
     allowance.record(jobs, refused);
-    this.#adapt(claimed);
-    const found = Math.max(jobs.length, Math.min(wanted, limit - 1));
+    this.#rounds.record(this.#inRound ? types : [], stretches, claimed);
+    if (heldBack.length > 0) this.#most = 2 * jobs.length + 2;
+    else if (jobs.length > 0) this.#most = 2 * this.#most;
+    // Heads that wait for their time, or their key for a token, are read again then.
+    for (const { inMs, bucket, type } of [...due, ...heldBack])
+      if (type === undefined) this.#keys.later([bucket], now + inMs + 1);
+    const found = Math.max(jobs.length, Math.min(wanted, room - 1));
     return { jobs: found, waitedMs: 0, goesOn: this.#keys.goesOn, news };
   }
 
-  /** Claims as much as limits let through, and lets those go first that were refused. */
-  #adapt({ jobs, refused, heldBack }: KeyedClaim): void {
-    if (heldBack.length > 0) {
-      this.#most = 2 * jobs.length + 2;
-      this.#part = 1;
-    } else if (jobs.length > 0) {
-      this.#most = 2 * this.#most;
-      this.#part = Math.min(2 * this.#part, BUCKETS);
-    }
-    if (this.#waiting.size === 0) this.#served.clear();
-    for (const { bucket } of heldBack) this.#served.delete(bucket);
-    for (const { type, partitionBucket } of jobs)
-      if (type in refused) this.#served.add(partitionBucket);
-  }
-
-  #waits(type: string, bucket: number): void {
-    this.#waiting.set(type, (this.#waiting.get(type) ?? new Set()).add(bucket));
-  }
-
-  /** There may be a token or a permit: what waits for one is read. */
-  #askAgain(now: number): void {
-    for (const [type, buckets] of this.#waiting) {
-      if (!this.#deps.allowance.isOpen(type)) continue;
-      const next = [...buckets].slice(0, this.#part);
-      this.#keys.later(next, now);
-      for (const bucket of next) buckets.delete(bucket);
-      if (buckets.size === 0) this.#waiting.delete(type);
-    }
-  }
-
-  async #claim(room: number, versions: Versions, stretches: readonly KeyStretch[], ask: boolean) {
-    const { clock, send } = this.#deps;
-    const limit = Math.min(room, this.#most);
-    const sentAt = clock.now();
-    try {
-      const claimed = await send(limit, async (terms) => {
-        const found = await this.#send({ ...terms, versions }, stretches, ask);
-        this.#keys.record(found, limit, clock.now(), clock.now() - sentAt);
-        return found;
-      });
-      const now = clock.now();
-      // Heads that wait for their time, or for a token, are read again then.
-      for (const { inMs, bucket, type } of [...claimed.due, ...claimed.heldBack]) {
-        if (type !== undefined) this.#waits(type, bucket);
-        else this.#keys.later([bucket], now + inMs + 1);
-      }
-      return claimed;
-    } catch (error) {
-      this.#keys.failed();
-      throw error;
-    }
+  /** What was read has perhaps jobs of the types that were not asked for. */
+  #recordWalk(
+    found: Pick<KeyedClaim, 'stop' | 'wanted' | 'jobs'>,
+    limit: number,
+    tookMs: number,
+    asked: readonly string[],
+    stretches: readonly KeyStretch[],
+  ): void {
+    this.#keys.record(found, limit, this.#deps.clock.now(), tookMs);
+    for (const type of this.#others(asked)) this.#rounds.add(type, readOf(stretches, found.stop));
   }
 
   async #send(
@@ -150,15 +130,16 @@ export class KeySource implements Source {
     const { engine, names, clock, pollMs } = this.#deps;
     // What becomes due until the next walk, however rare walks are.
     const soonMs = Math.max(RARE_MS, 3 * pollMs);
-    const asked = { ...terms, stretches, ask, soonMs, served: [...this.#served] };
+    const asked = { ...terms, stretches, ask, soonMs };
     if (!this.#turns) {
       const run = Math.min(terms.limit, this.#deps.run());
       return { ...(await claimKeyed(engine, names, { ...asked, run })), run };
     }
-    const claimed = await claimTurns(engine, names, { ...asked, again: this.#keys.readsAll });
+    const again = this.#inRound ? stretches[0]?.afterKey === '' : this.#keys.readsAll;
+    const claimed = await claimTurns(engine, names, { ...asked, again });
     // Another worker was claiming from these; a claim takes about as long.
     this.#keys.later(claimed.busy, clock.now() + PACE_MS);
     if (claimed.missed) this.#keys.later(null, clock.now() + PACE_MS);
-    return { ...claimed, keysWithMore: new Set(claimed.jobs.filter(({ more }) => more)) };
+    return claimed;
   }
 }

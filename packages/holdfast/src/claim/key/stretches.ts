@@ -29,3 +29,9 @@ export function bucketsOf(stretches: readonly KeyStretch[]): number[] {
     return Array.from({ length: end - bucket }, (_, n) => bucket + n);
   });
 }
+
+/** The buckets that a walk has read, at least in part. */
+export function readOf(stretches: readonly KeyStretch[], stop: WalkStop | null): number[] {
+  const left = new Set(stop ? bucketsOf(rest(stretches, stop)) : []);
+  return bucketsOf(stretches).filter((bucket) => !left.has(bucket) || bucket === stop?.bucket);
+}

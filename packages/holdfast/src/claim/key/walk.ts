@@ -1,13 +1,10 @@
 /**
- * The walk of a keyed claim: from key to key along the index, down to `kept`, the places of the rows that
- * may be taken. They are locked, and so is what stands behind each run; see claim-keyed.ts for why that is
- * enough.
+ * The walk of a keyed claim: from key to key along the index, down to `kept`, the places of the rows that may be taken. They
+ * are locked, and so is what stands behind each run (claim.ts).
  *
- * A job that has failed before, whose lease ran out, or whose type is limited comes alone: what follows would only be released. A
- * suspect (`crashes` of 2 or more) holds its key and is claimed by suspects/claim.ts. One that is paused, or of a type
- * that is not handled, holds its key too.
+ * A job that has failed before, whose lease ran out, or whose type is limited comes alone: what follows would only be
+ * released. A suspect (suspects.ts) holds its key, and so does one that is paused, or of a type that is not handled.
  */
-import { runs } from '../../postgres/taken.js';
 import { allowedOfKept, HANDLED, limited, NOT_PAUSED, openQueue } from '../take.js';
 
 export const KEY_WALK = `
@@ -78,7 +75,7 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
               THEN ceil(extract(epoch FROM i.available_at - now()) * 1000) || ':' || i.partition_bucket
             END AS due,
             -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be taken alone. 3: ready.
-            CASE WHEN ${runs('i')} THEN 0
+            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now() THEN 0
               WHEN i.crashes > 1 THEN 1
               WHEN ${HANDLED} AND ${NOT_PAUSED} THEN
                 CASE WHEN i.status = 'processing' THEN 2
@@ -120,4 +117,4 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
     ) AS l ON true
   ) AS l
   WHERE l.whole AND l.taken
-), ${allowedOfKept('$17')}`;
+), ${allowedOfKept()}`;

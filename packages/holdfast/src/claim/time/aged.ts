@@ -2,15 +2,14 @@
  * Jobs that wait because more urgent ones keep coming.
  *
  * A claim that comes back full has not read the priorities after its last job. While that is so, about once a second
- * (more rarely where it is dear, scan-timer.ts) a worker first reads those for jobs that have been due for longer than
- * the queue allows. They get a quarter of what it takes, so that they do not starve the urgent ones either; and while
- * there are more of them, they get it of every claim. A worker whose claims come to the end of the queue sends none of
- * this: it has read everything.
+ * (more rarely where it is dear) a worker first reads those for jobs that have been due for longer than the queue allows.
+ * They get a quarter of what it takes, so that they do not starve the urgent ones either; and while there are more of
+ * them, they get it of every claim. A worker whose claims come to the end has read everything, and sends none of this.
  */
 import { ScanTimer } from '../scan-timer.js';
-import type { ClaimedJob, Versions } from '../take.js';
-import type { LineRequest, TimeClaim } from './claim.js';
-import { FRONT, keyOf, linesOf, PRIORITIES } from './lines.js';
+import type { Versions } from '../take.js';
+import type { TimeClaim } from './claim.js';
+import { type Cursor, keyOf, linesOf, PRIORITIES } from './lines.js';
 
 /** Of so many jobs one may be an aged one. */
 const SHARE = 4;
@@ -18,8 +17,8 @@ const SHARE = 4;
 export class AgedLines {
   readonly #scan = new ScanTimer();
   readonly #versions: Versions;
-  /** By line, the last aged job that was taken since the last scan. */
-  readonly #cursors = new Map<string, ClaimedJob>();
+  /** By line, where the last aged job stood that was taken since the last scan. */
+  readonly #cursors = new Map<string, Cursor>();
   /** Priorities that the last claim did not come to. */
   #unread: readonly number[] = [];
   /** So many other jobs come first. */
@@ -42,20 +41,16 @@ export class AgedLines {
     const lines = linesOf(this.#versions, this.#unread).filter(({ type }) => open(type));
     return {
       limit,
-      lines: lines.map((line): LineRequest => ({ ...line, ...this.#after(line), rows: limit + 1 })),
+      lines: lines.map((line) => ({ ...line, ...this.#cursors.get(keyOf(line)), rows: limit + 1 })),
     };
-  }
-
-  #after(line: Pick<LineRequest, 'type' | 'version' | 'priority'>) {
-    const job = this.#cursors.get(keyOf(line));
-    return job ? { afterAt: job.cursorAt, afterPosition: job.cursorPosition } : FRONT;
   }
 
   record({ jobs, found }: TimeClaim, limit: number, now: number, tookMs: number): void {
     if (this.#scanning) this.#scan.record(now, tookMs);
     this.#more = found >= limit;
     this.#owed = jobs.length * (SHARE - 1);
-    for (const job of jobs) this.#cursors.set(keyOf(job), job);
+    for (const job of jobs)
+      this.#cursors.set(keyOf(job), { afterAt: job.cursorAt, afterPosition: job.cursorPosition });
   }
 
   /** A claim of all priorities, in their order, brought these. */

@@ -2,50 +2,33 @@
  * Claiming from a queue that is read by time: the oldest due jobs, priority by priority.
  *
  * The jobs of one type, version and priority are a line, in due order; the index holds one line after the other. A claim reads
- * the lines that it is asked to read. So jobs that nobody may take (paused, not handled, too new, limited) are not read at all,
- * however many there are. Lines of different priorities are read one after the other, by a plain statement. Of lines of the same
- * priority a few rows each are read and merged by due time, by a function (schema/functions/queue/claim.sql.ts). A line that
- * brought as many rows as were read of it may go on with older jobs than those of other lines: nothing behind its last row is
- * taken (`cut`), so the order is exact.
+ * the lines that it is asked to read, so jobs that nobody may take (paused, not handled, too new, limited) are not read at all.
+ * Lines of different priorities are read one after the other, by a plain statement. Of lines of the same priority a few rows
+ * each are read and merged by due time, by a function (schema/functions/queue/claim.sql.ts). A line that brought as many rows
+ * as were read of it may go on with older jobs than the others: nothing behind its last row is taken (`cut`), so the order is
+ * exact.
  *
  * Rows are locked with SKIP LOCKED and checked under the lock, so two claimers never wait for each other and never get the
  * same generation of a job. A cursor lets a line skip what was read before. It is a hint, never a fact: what commits late,
- * is released or recovered lies behind it, so lines are read from the front now and then (lines.ts).
- *
- * Jobs whose rate has keys stand elsewhere (rated.ts). An aged claim takes only jobs that have been due for longer than the
- * queue's `age_after`, whatever their priority.
+ * is released or recovered lies behind it, so lines are read from the front now and then (lines.ts). Jobs whose rate has keys
+ * stand elsewhere (rated.ts).
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import {
-  bool,
-  int4,
-  int8,
-  json,
-  plainArray,
-  statement,
-  text,
-  textArray,
-  timestamp,
-} from '../../postgres/statement.js';
+import { bool, int4, int8, statement, text, timestamp } from '../../postgres/statement.js';
 import { inLine, READY } from '../../postgres/taken.js';
-import { NEWS_COLUMNS, NO_NEWS, newsIn, type QueueNews } from '../news.js';
 import {
-  CLOCK,
+  arraysOf,
+  byDue,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
-  NO_JOB,
+  claim,
+  claimStatement,
+  NEWS_HEAD,
+  newsIn,
   openQueue,
-  RECORD_CLAIM,
-  RETURN_TAKEN,
-  type Refused,
-  refusedIn,
-  SELECT_TAKEN,
-  splitHead,
-  TAKE,
-  TAKEN_COLUMNS,
-  termsOf,
+  type QueueNews,
 } from '../take.js';
 
 /** The jobs of a type, version and priority that come after a place; '-infinity' and 0 read from the front. */
@@ -71,32 +54,15 @@ export interface TimeRequest extends ClaimTerms {
   readonly merge?: boolean;
 }
 
-const COLUMNS = {
-  epoch: int8.orNull,
-  seen_until: timestamp.orNull,
-  clock: int8.orNull,
-  ready_jobs: int4.orNull,
-  seen: text.orNull,
-  cut_line: int4.orNull,
-  cut_at: timestamp.orNull,
-  cut_position: int8.orNull,
-  refused: json.orNull,
-  merges: bool.orNull,
-  due_in_ms: int8.orNull,
-  ...NEWS_COLUMNS,
-  ...TAKEN_COLUMNS,
-} as const;
-
 /** Not every job of these lines may start: then `claim_merged` says which. */
 const MERGES = `(o.paused_keys IS NOT NULL OR (o.limited && ($7::text[] || ''::text)) IS TRUE)`;
 
 const UNTIL = `CASE WHEN $12::boolean THEN (SELECT now() - o.age_after FROM open_queue AS o) ELSE now() END`;
 
 /** Lines are read one after the other, and each row is locked as it is read. */
-export const claimInLine = statement({
+export const claimInLine = claimStatement({
   name: 'claim',
-  text: `
-WITH ${openQueue("q.ordering = 'none'")}, kept AS MATERIALIZED (
+  ctes: `WITH ${openQueue("q.ordering = 'none'")}, kept AS MATERIALIZED (
   SELECT c.place
   FROM (
     SELECT hashtextextended(l.type, l.version) AS line, l.priority, l.after_at, l.after_position
@@ -111,45 +77,40 @@ WITH ${openQueue("q.ordering = 'none'")}, kept AS MATERIALIZED (
   ) AS c
   WHERE EXISTS (SELECT FROM open_queue AS o WHERE NOT ${MERGES})
   LIMIT $5::integer
-), claimed AS (
-  UPDATE holdfast.inbox AS i
-  SET ${TAKE}, isolated = false
-  WHERE i.ctid = ANY (ARRAY(SELECT k.place FROM kept AS k))
-  RETURNING ${RETURN_TAKEN}
-), ${RECORD_CLAIM}
--- First what is true of the whole claim, also of one that finds nothing; then the jobs, in any order.
-SELECT f.epoch, (SELECT now() - $13::integer * interval '1 millisecond') AS seen_until, ${CLOCK},
-  (SELECT count(*)::integer FROM kept) AS ready_jobs, NULL::text AS seen,
-  NULL::integer AS cut_line, NULL::timestamptz AS cut_at, NULL::bigint AS cut_position, NULL::jsonb AS refused,
-  (SELECT ${MERGES} FROM open_queue AS o) AS merges, d.due_in_ms, d.suspects, d.maintained_ms, d.recount, ${NO_JOB}
-FROM holdfast.fleet AS f
-LEFT JOIN LATERAL (
+)`,
+  taking: 'WHERE i.ctid = ANY (ARRAY(SELECT k.place FROM kept AS k))',
+  refused: 'NULL::jsonb',
+  head: {
+    seen_until: [
+      `(SELECT now() - $13::integer * interval '1 millisecond')`,
+      timestamp.or('-infinity'),
+    ],
+    ready_jobs: ['(SELECT count(*)::integer FROM kept)', int4.or(0)],
+    seen: ['NULL::text', text.orNull],
+    cut_line: ['NULL::integer', int4.orNull],
+    cut_at: ['NULL::timestamptz', timestamp.orNull],
+    cut_position: ['NULL::bigint', int8.orNull],
+    merges: [`(SELECT ${MERGES} FROM open_queue AS o)`, bool.or(false)],
+    ...NEWS_HEAD,
+  },
+  joins: `LEFT JOIN LATERAL (
   -- With OFFSET it is not called unless it is asked for.
   SELECT d.* FROM holdfast.inbox_due($7::text[], $8::integer[], now()) AS d WHERE $14::boolean OFFSET 0
-) AS d ON true
-WHERE f.one
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_NEWS}, ${SELECT_TAKEN}
-FROM claimed AS c`,
-  columns: COLUMNS,
+) AS d ON true`,
 });
+
+/** The function has its columns in an order of its own, which workers of other versions know. */
+const MERGED = Object.keys(claimInLine.columns).map((column) => `c.${column}`);
 
 export const claimMerged = statement({
   name: 'claim_merged',
   text: `
-SELECT c.* FROM holdfast.inbox_claim($1::text, $2::integer, $3::bigint, $4::bigint[], $5::integer, $6::jsonb, $7::text[],
+SELECT ${MERGED.join(', ')}
+FROM holdfast.inbox_claim($1::text, $2::integer, $3::bigint, $4::bigint[], $5::integer, $6::jsonb, $7::text[],
   $8::integer[], $9::smallint[], $10::timestamptz[], $11::bigint[], $15::integer[], $12::boolean, $13::integer,
   $14::boolean) AS c`,
-  columns: COLUMNS,
+  columns: claimInLine.columns,
 });
-
-/** Nothing behind this row of a line was read, and nothing of other lines that is due later was taken. */
-export interface Cut {
-  /** Index into the lines of the request. */
-  readonly line: number;
-  readonly at: string;
-  readonly position: number;
-}
 
 export interface TimeClaim extends Claimed {
   /** What was due before this was seen by the claim, unless it was not yet committed. */
@@ -158,9 +119,8 @@ export interface TimeClaim extends Claimed {
   readonly found: number;
   /** The lines of the request in which there was anything. */
   readonly seen: ReadonlySet<number>;
-  /** Null: every line was read to its end. */
-  readonly cut: Cut | null;
-  readonly refused: Refused;
+  /** Nothing behind this row of a line was read, and nothing of others that is due later taken. Null: all were read to the end. */
+  readonly cut: { readonly line: number; readonly at: string; readonly position: number } | null;
   /** Not every job of these lines may start: there are limits or paused keys. */
   readonly merges: boolean;
   /** Null unless it was asked for. */
@@ -174,40 +134,26 @@ export async function claimTime(
 ): Promise<TimeClaim> {
   const { lines, limit, aged = false } = request;
   const params = [
-    ...termsOf(request),
-    textArray(lines.map(({ type }) => type)),
-    plainArray(lines.map(({ version }) => version)),
-    plainArray(lines.map(({ priority }) => priority)),
-    textArray(lines.map(({ afterAt }) => afterAt)),
-    plainArray(lines.map(({ afterPosition }) => afterPosition)),
+    ...arraysOf(lines, 'type', 'version', 'priority', 'afterAt', 'afterPosition'),
     aged,
     request.lagMs,
     request.ask,
   ];
   const merged = request.merge || mustMerge(lines, aged);
-  const rows = merged
-    ? await db.run(claimMerged, names, [...params, plainArray(lines.map((line) => line.rows))])
-    : await db.run(claimInLine, names, params);
-  const head = splitHead(rows);
-  const merges = head.merges ?? false;
+  if (merged) params.push(...arraysOf(lines, 'rows'));
+  const how = merged ? claimMerged : claimInLine;
+  const { head, ...claimed } = await claim(db, names, how, request, params, byDue);
+  const { merges, seenUntil, readyJobs: found, seen } = head;
   if (merges && !merged) return claimTime(db, names, { ...request, merge: true });
   const { cutLine: line, cutAt: at, cutPosition: position } = head;
-  const jobs = rows.sort(byDue);
   return {
-    epoch: head.epoch ?? 0,
-    seenUntil: head.seenUntil ?? '-infinity',
-    clock: head.clock ?? 0,
-    found: head.readyJobs ?? 0,
+    ...{ ...claimed, seenUntil, found, merges, news: newsIn(head) },
     seen:
-      head.seen === null
-        ? goesOn(lines, jobs, head.readyJobs ?? 0, limit)
-        : new Set(head.seen.split(',').map((nth) => Number(nth) - 1)),
+      seen === null
+        ? goesOn(lines, claimed.jobs, found, limit)
+        : new Set(seen.split(',').map((nth) => Number(nth) - 1)),
     cut:
       line === null || at === null || position === null ? null : { line: line - 1, at, position },
-    refused: refusedIn(head.refused),
-    merges,
-    news: newsIn(head, head.dueInMs),
-    jobs,
   };
 }
 
@@ -232,11 +178,4 @@ export function goesOn(
   const last = found < limit ? undefined : jobs.at(-1);
   const isUnread = ({ priority }: LineRequest) => last !== undefined && priority >= last.priority;
   return new Set([...lines.keys()].filter((nth) => changed || isUnread(lines[nth] as LineRequest)));
-}
-
-/** The order in which they are to be started. Postgres' timestamps sort as text. */
-export function byDue(a: ClaimedJob, b: ClaimedJob): number {
-  if (a.priority !== b.priority) return a.priority - b.priority;
-  if (a.cursorAt !== b.cursorAt) return a.cursorAt < b.cursorAt ? -1 : 1;
-  return a.cursorPosition - b.cursorPosition;
 }

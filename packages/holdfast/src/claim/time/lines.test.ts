@@ -208,6 +208,39 @@ describe('lines', () => {
     expect(queue.taken.slice(50)).toEqual(held);
   });
 
+  test('that take several claims to be read from the front are one scan, and its whole time counts', () => {
+    const lines = new Lines({ a: 1 });
+    const none = { jobs: [], refused: {}, merges: true, news: null, epoch: 0, clock: 0 };
+    const record = (now: number, cutAt: number | null, tookMs: number) =>
+      lines.record(
+        {
+          ...{ ...none, found: 0, seen: new Set([0]), seenUntil: text(10_000) },
+          cut: cutAt === null ? null : { line: 0, at: text(cutAt), position: 1 },
+        },
+        10,
+        now,
+        tookMs,
+      );
+    const scanned = (now: number) => {
+      lines.take(now, 10, OPEN, false);
+      return lines.scanning;
+    };
+    // Two scans, because the cheaper of the last two counts. The running jobs in front take three claims of 20 ms.
+    for (const from of [0, 10_000]) {
+      expect(scanned(from)).toBe(true);
+      record(from + 20, 1_000, 20);
+      // It goes on although another scan would be due by now, and was asked for.
+      lines.hint(null, null, from + 1_500);
+      expect(scanned(from + 1_500)).toBe(false);
+      record(from + 1_520, 2_000, 20);
+      expect(scanned(from + 1_530)).toBe(false);
+      record(from + 1_550, null, 20);
+    }
+    // 60 ms make a scan every 1.8 s; the one that was asked for comes then.
+    expect(scanned(11_550 + 1_790)).toBe(false);
+    expect(scanned(11_550 + 1_801)).toBe(true);
+  });
+
   test('of a type that was closed while a scan was due are scanned when it is open', () => {
     const queue = new Queue();
     queue.claim(10_000, 10);

@@ -15,12 +15,12 @@ import type { LineRequest, TimeClaim } from './claim.js';
 export const LAG_MS = CHECK_MS / 4;
 export const PRIORITIES = [1, 2, 3, 4];
 
-interface Cursor {
+export interface Cursor {
   readonly afterAt: string;
   readonly afterPosition: number;
 }
 
-export const FRONT: Cursor = { afterAt: '-infinity', afterPosition: 0 };
+const FRONT: Cursor = { afterAt: '-infinity', afterPosition: 0 };
 
 export interface Line extends Cursor {
   readonly type: string;
@@ -60,6 +60,10 @@ export class Lines {
   /** Those that the claim in flight reads. */
   #taken: readonly Line[] = [];
   #scanning = false;
+  /** How long the scan that is under way has taken; null: there is none. It may take several claims. */
+  #scanMs: number | null = null;
+  /** Another scan was asked for meanwhile: this one may have read there before. */
+  #scanAgain = false;
   /** How far back a hint has asked for since the claim in flight was sent. */
   readonly #rewinds = new Map<string, Cursor>();
 
@@ -69,8 +73,11 @@ export class Lines {
 
   /** What the next claim reads of the types that `open` lets through. `all`: not only those that are wanted. */
   take(now: number, limit: number, open: (type: string) => boolean, all: boolean): LineRequest[] {
-    this.#scanning = this.#scan.due(now);
-    if (this.#scanning) for (const line of this.#lines.values()) this.#set(line, FRONT, true);
+    this.#scanning = this.#scanMs === null && this.#scan.due(now);
+    if (this.#scanning) {
+      this.#scanMs = 0;
+      for (const line of this.#lines.values()) this.#set(line, FRONT, true);
+    }
     this.#rewinds.clear();
     const lines = [...this.#lines.values()].filter(({ type }) => open(type));
     const wanted = lines.filter((line) => line.wanted);
@@ -83,15 +90,15 @@ export class Lines {
     return [...this.#lines.values()].some(({ wanted, type }) => wanted && open(type));
   }
 
-  /** A scan reads every line, also those whose types are not open now. */
+  /** The claim that was taken last begins a scan. It reads every line, also those whose types are not open now. */
   get scanning(): boolean {
     return this.#scanning;
   }
 
   record(claim: TimeClaim, limit: number, now: number, tookMs: number): void {
     const { jobs, found, seen, cut, seenUntil, refused } = claim;
-    if (this.#scanning) this.#scan.record(now, tookMs);
     const full = found >= limit;
+    this.#recordScan(full || cut === null, now, tookMs);
     const last = new Map<string, { job: ClaimedJob; jobs: number }>();
     for (const job of jobs)
       last.set(keyOf(job), { job, jobs: (last.get(keyOf(job))?.jobs ?? 0) + 1 });
@@ -117,10 +124,22 @@ export class Lines {
     for (const [key, back] of this.#rewinds) this.#rewind(key, back);
   }
 
+  /** `over`: it came to the end, or to more jobs than were wanted. */
+  #recordScan(over: boolean, now: number, tookMs: number): void {
+    if (this.#scanMs === null) return;
+    this.#scanMs += tookMs;
+    if (!over) return;
+    this.#scan.record(now, this.#scanMs);
+    if (this.#scanAgain) this.#scan.hasten(now);
+    this.#scanMs = null;
+    this.#scanAgain = false;
+  }
+
   /** Jobs of these types that are due since this time were written; null: of any type, or jobs of any age came back. */
   hint(since: Date | null, types: readonly string[] | null, now: number): void {
     if (since === null) {
       this.#scan.hasten(now);
+      this.#scanAgain = this.#scanMs !== null;
       return;
     }
     const afterAt = since.toISOString().replace('T', ' ').replace('Z', '+00');

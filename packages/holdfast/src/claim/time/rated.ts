@@ -4,26 +4,19 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int4, int8, json, plainArray, statement, textArray } from '../../postgres/statement.js';
+import { int4, int8, json } from '../../postgres/statement.js';
+import * as taken from '../../postgres/taken.js';
 import {
   allowed,
-  CLOCK,
+  arraysOf,
+  byDue,
   type Claimed,
   type ClaimTerms,
+  claim,
+  claimStatement,
   limited,
-  NO_JOB,
   openQueue,
-  RECORD_CLAIM,
-  REFUSED,
-  type Refused,
-  refusedIn,
-  SELECT_TAKEN,
-  splitHead,
-  TAKEN_COLUMNS,
-  termsOf,
 } from '../take.js';
-import { byDue } from './claim.js';
-import { CLAIMED, NOT_PAUSED_TYPE, READY } from './taken.js';
 
 /** The keys of a type's rate, from behind this one. */
 export interface RateWalk {
@@ -39,67 +32,54 @@ export interface RatedRequest extends ClaimTerms {
   readonly keys: number;
 }
 
-export const claimRated = statement({
+/** Nobody has it, or its owner has vanished; and its key is not paused. */
+const READY = `${taken.READY}
+        AND (i.partition_key = ANY ((SELECT o.paused_keys FROM open_queue AS o)::text[])) IS NOT TRUE`;
+
+export const claimRated = claimStatement({
   name: 'claim_rated',
-  text: `
-WITH ${openQueue(`q.ordering = 'none'`)}, keys AS MATERIALIZED (
-  SELECT k.*, ($8::integer[])[array_position($7::text[], k.type)] AS version
-  FROM holdfast.inbox_rate_keys($7::text[], $9::text[], $10::integer, $5::integer) AS k
+  ctes: `WITH ${openQueue(`q.ordering = 'none'`)}, keys AS MATERIALIZED (
+  SELECT k.*
+  FROM open_queue AS o
+  CROSS JOIN LATERAL holdfast.inbox_rate_keys($7::text[], $8::integer[], $9::text[], $10::integer, $5::integer,
+    o.paused_types, o.paused_keys) AS k
 ), picked AS MATERIALIZED (
-  SELECT c.*, k.again_ms, ${limited('c.type')} AS limited
+  SELECT k.*, ${limited('k.type')} AS limited
   FROM keys AS k
-  CROSS JOIN LATERAL (
-    SELECT c.* FROM generate_series(1, 4) AS p(priority)
-    CROSS JOIN LATERAL (
-      SELECT i.ctid AS place, i.priority::smallint AS rank, i.available_at, i.position, i.type, i.limit_key
-      FROM holdfast.inbox AS i
-      WHERE i.type COLLATE "C" = k.type AND i.limit_key COLLATE "C" = k.key AND i.priority = p.priority::smallint
-        AND i.available_at <= now() AND i.crashes < 2 AND i.limit_key IS NOT NULL
-        AND i.version <= k.version AND ${READY}
-      ORDER BY i.available_at, i.position
-      LIMIT k.tokens
-    ) AS c
-    LIMIT k.tokens
-  ) AS c
-  WHERE k.tokens > 0 AND ${NOT_PAUSED_TYPE('k.type')}
-  ORDER BY c.rank, c.available_at, c.position
+  WHERE k.place IS NOT NULL
+  ORDER BY k.rank, k.available_at, k.position
   LIMIT $5::integer
 ), ${allowed(`
-      SELECT p.place, p.type, p.limit_key FROM picked AS p WHERE p.limited
+      SELECT p.place, p.type, p.key AS limit_key FROM picked AS p WHERE p.limited
       ORDER BY p.rank, p.available_at, p.position
-    `)}, ${CLAIMED}, ${RECORD_CLAIM}
-SELECT f.epoch, ${CLOCK}, (SELECT count(*)::integer FROM picked) AS found,
-  (SELECT count(DISTINCT p.limit_key)::integer FROM picked AS p) AS found_keys, ${REFUSED} AS refused,
-  (SELECT jsonb_object_agg(k.type, k.last) FROM (
-    SELECT k.type, CASE WHEN count(*) >= $10::integer THEN max(k.key) ELSE '' END AS last FROM keys AS k GROUP BY k.type
-  ) AS k) AS walked,
-  -- A key whose tokens are used up may have more jobs.
-  least((SELECT min(k.again_ms) FROM keys AS k WHERE k.tokens < 1), (SELECT min(p.again_ms) FROM picked AS p),
-    (SELECT min(a.again_ms) FROM allowed AS a WHERE NOT a.whole)) AS walk_ms,
-  ${NO_JOB}
-FROM holdfast.fleet AS f
-WHERE f.one
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${SELECT_TAKEN}
-FROM claimed AS c`,
-  columns: {
-    epoch: int8.orNull,
-    clock: int8.orNull,
-    found: int4.orNull,
-    found_keys: int4.orNull,
-    refused: json.orNull,
-    walked: json.orNull,
-    walk_ms: int8.orNull,
-    ...TAKEN_COLUMNS,
+    `)}`,
+  // Those without a limit are locked here, the others in `allowed`.
+  taking: `WHERE i.ctid = ANY (ARRAY(
+    SELECT i.ctid FROM holdfast.inbox AS i
+    WHERE i.ctid = ANY (ARRAY(SELECT p.place FROM picked AS p WHERE NOT p.limited)) AND ${READY}
+    FOR UPDATE SKIP LOCKED
+  ) || ARRAY(SELECT a.place FROM allowed AS a WHERE a.ok))`,
+  head: {
+    found: ['(SELECT count(k.place)::integer FROM keys AS k)', int4.or(0)],
+    walked: [
+      `(SELECT jsonb_object_agg(k.type, k.last) FROM (
+    SELECT k.type, CASE WHEN count(DISTINCT k.key) >= $10::integer THEN max(k.key COLLATE "C") ELSE '' END AS last
+    FROM keys AS k GROUP BY k.type
+  ) AS k)`,
+      json.orNull,
+    ],
+    // A key whose tokens are used up may have more jobs.
+    walk_ms: [
+      `least((SELECT min(k.again_ms) FROM keys AS k WHERE k.tokens < 1), (SELECT min(p.again_ms) FROM picked AS p),
+    (SELECT min(a.again_ms) FROM allowed AS a WHERE NOT a.whole))`,
+      int8.orNull,
+    ],
   },
 });
 
 export interface RatedClaim extends Claimed {
-  /** So many jobs could be taken. The limit itself means that there is more. */
+  /** The keys that were walked have so many jobs that may start. */
   readonly found: number;
-  /** Of so many keys. */
-  readonly foundKeys: number;
-  readonly refused: Refused;
   /** By type of which there are jobs with keys, the key with which a walk ended; '': it came to the end. */
   readonly walked: Readonly<Record<string, string>>;
   /** When a key that was walked has a token; null: none waits for one. */
@@ -111,23 +91,11 @@ export async function claimRateKeys(
   names: Names,
   request: RatedRequest,
 ): Promise<RatedClaim> {
-  const { walks } = request;
-  const rows = await db.run(claimRated, names, [
-    ...termsOf(request),
-    textArray(walks.map(({ type }) => type)),
-    plainArray(walks.map(({ version }) => version)),
-    textArray(walks.map(({ afterKey }) => afterKey)),
-    request.keys,
-  ]);
-  const head = splitHead(rows);
+  const params = [...arraysOf(request.walks, 'type', 'version', 'afterKey'), request.keys];
+  const { head, ...claimed } = await claim(db, names, claimRated, request, params, byDue);
+  const { found, walked, walkMs } = head;
   return {
-    epoch: head.epoch ?? 0,
-    clock: head.clock ?? 0,
-    found: head.found ?? 0,
-    foundKeys: head.foundKeys ?? 0,
-    refused: refusedIn(head.refused),
-    walked: head.walked === null ? {} : JSON.parse(head.walked),
-    walkMs: head.walkMs,
-    jobs: rows.sort(byDue),
+    ...{ ...claimed, found, walkMs },
+    walked: walked === null ? {} : JSON.parse(walked),
   };
 }

@@ -10,11 +10,11 @@ import { claimRateKeys } from './rated.js';
 import { RateWalks } from './walks.js';
 
 export class TimeSource implements Source {
-  readonly owned = 0;
   readonly #deps: SourceDeps;
   readonly #lines: Lines;
   readonly #aged: AgedLines;
   readonly #walks: RateWalks;
+  readonly #open = (type: string) => this.#deps.allowance.isOpen(type);
   /** There was no room for jobs whose rate has keys. */
   #ratedWait = false;
   #merges = false;
@@ -35,9 +35,6 @@ export class TimeSource implements Source {
     this.#walks.hint(types);
   }
 
-  /** The schedule knows when the next job is due. */
-  later(): void {}
-
   left({ row, released }: LeftJob): boolean {
     // It waits again where this worker has read already.
     if (released) this.#lines.returned(row);
@@ -45,23 +42,18 @@ export class TimeSource implements Source {
   }
 
   readAt(now: number): number {
-    const { allowance } = this.#deps;
-    return Math.min(
-      allowance.opensAt,
-      this.#walks.readAt(now, (type) => allowance.isOpen(type)),
-    );
+    return Math.min(this.#deps.allowance.opensAt, this.#walks.readAt(now, this.#open));
   }
 
   async read(limit: number, ask: boolean): Promise<Found> {
-    const { clock, allowance } = this.#deps;
-    const open = (type: string) => allowance.isOpen(type);
+    const { clock } = this.#deps;
     // Those that found no room beside the others come first.
-    const first = this.#ratedWait ? await this.#readRated(Math.ceil(limit / 2), open, false) : 0;
-    const aged = await this.#readAged(limit - first, open);
+    const first = this.#ratedWait ? await this.#readRated(Math.ceil(limit / 2), false) : 0;
+    const aged = await this.#readAged(limit - first);
     const rest = limit - first - aged;
     if (rest <= 0) return { jobs: limit, waitedMs: 0, news: null };
     const began = clock.now();
-    const lines = this.#lines.take(began, rest, open, ask);
+    const lines = this.#lines.take(began, rest, this.#open, ask);
     const scanning = this.#lines.scanning;
     const claimed = await this.#claim(rest, { lines, ask });
     this.#lines.record(claimed, rest, clock.now(), clock.now() - began);
@@ -69,20 +61,16 @@ export class TimeSource implements Source {
     const { jobs, news, cut, found } = claimed;
     const [oldest] = jobs;
     const waitedMs = oldest ? claimed.clock - Date.parse(oldest.cursorAt) : 0;
-    const cutShort = cut !== null && this.#lines.wants(open);
-    const rated = await this.#readRated(rest - jobs.length, open, scanning);
-    const goesOn = found < rest && (cutShort || this.#walks.goesOn(open));
+    const cutShort = cut !== null && this.#lines.wants(this.#open);
+    const rated = await this.#readRated(rest - jobs.length, scanning);
+    const goesOn = found < rest && (cutShort || this.#walks.goesOn(this.#open));
     return { jobs: first + aged + rated + Math.max(jobs.length, found), waitedMs, goesOn, news };
   }
 
   /** Jobs whose rate has keys. Returns how many it took. */
-  async #readRated(
-    limit: number,
-    open: (type: string) => boolean,
-    scanning: boolean,
-  ): Promise<number> {
+  async #readRated(limit: number, scanning: boolean): Promise<number> {
     const { clock, engine, names, send, allowance } = this.#deps;
-    const asked = this.#walks.take(clock.now(), open, scanning);
+    const asked = this.#walks.take(clock.now(), limit, this.#open, scanning);
     this.#ratedWait = asked.walks.length > 0 && limit <= 0;
     if (asked.walks.length === 0 || limit <= 0) return 0;
     const claimed = await send(limit, (terms) =>
@@ -94,10 +82,10 @@ export class TimeSource implements Source {
   }
 
   /** What more urgent jobs have kept waiting for too long. Returns how many it took. */
-  async #readAged(room: number, open: (type: string) => boolean): Promise<number> {
+  async #readAged(room: number): Promise<number> {
     const { clock } = this.#deps;
     const began = clock.now();
-    const share = this.#aged.take(began, room, open);
+    const share = this.#aged.take(began, room, this.#open);
     if (!share) return 0;
     const { lines, limit } = share;
     const claimed = await this.#claim(limit, { lines, ask: false, aged: true });

@@ -1,7 +1,8 @@
 /**
  * Walks over the keys of rates, as one worker remembers them. A type whose rate has keys is walked when a hint names it,
  * when a key has a token, and at every scan from the front; a walk that is not at its end goes on with the next claim. Jobs
- * with keys may be left of a rate that has none any more, so now and then every type is walked.
+ * with keys may be left of a rate that has none any more, so now and then every type is walked. What comes behind a walk while
+ * it is under way is found by another one, which follows at once.
  */
 import { FEW_READ, MOST_READ } from '../pace.js';
 import type { Versions } from '../take.js';
@@ -18,7 +19,11 @@ export class RateWalks {
   readonly #keyed = new Set<string>();
   /** By type, the key behind which the walk goes on. */
   readonly #after = new Map<string, string>();
+  /** Types that are walked once more when their walk has come to the end. */
+  readonly #again = new Set<string>();
   #taken: readonly RateWalk[] = [];
+  /** So many keys have one job that may start. */
+  #keysPerJob = 1;
   #keys = FEW_READ;
   #scans = 0;
   /** When a key that was walked has a token. */
@@ -38,7 +43,8 @@ export class RateWalks {
   }
 
   #begin(type: string): void {
-    if (!this.#after.has(type)) this.#after.set(type, '');
+    if (this.#after.has(type)) this.#again.add(type);
+    else this.#after.set(type, '');
   }
 
   /** Walks of types that `open` does not let through wait until it does. */
@@ -51,35 +57,39 @@ export class RateWalks {
     return [...this.#after].some(([type, key]) => key !== '' && open(type));
   }
 
-  take(now: number, open: Open, scanning: boolean) {
+  take(now: number, limit: number, open: Open, scanning: boolean) {
     if (now >= this.#at) {
       this.#at = Number.POSITIVE_INFINITY;
       for (const type of this.#keyed) this.#begin(type);
     }
     const all = scanning && this.#scans++ % RARELY === 0;
     const scanned = all ? Object.keys(this.#versions) : scanning ? this.#keyed : [];
-    for (const type of scanned) this.#begin(type);
+    for (const type of scanned) if (!this.#after.has(type)) this.#begin(type);
     this.#taken = [...this.#after]
       .filter(([type]) => open(type))
       .map(([type, afterKey]) => ({ type, afterKey, version: this.#versions[type] ?? 1 }));
+    for (const { type, afterKey } of this.#taken) if (afterKey === '') this.#again.delete(type);
+    const wanted = Math.ceil(limit * this.#keysPerJob);
+    this.#keys = Math.min(Math.max(wanted, FEW_READ), MOST_READ);
     return { walks: this.#taken, keys: this.#keys };
   }
 
   record(claim: RatedClaim, limit: number, now: number): void {
-    const { found, foundKeys, walked, walkMs } = claim;
+    const { found, walked, walkMs, refused } = claim;
     if (this.#taken.length === 0) return;
-    // As many as had what was wanted; more and more while they have less.
     const isLong = Object.values(walked).some((key) => key !== '');
-    const keys = found >= limit ? Math.ceil(1.25 * foundKeys) : isLong ? 2 * this.#keys : 0;
-    this.#keys = Math.min(Math.max(keys, FEW_READ), MOST_READ);
+    this.#keysPerJob = isLong ? this.#keys / Math.max(found, 1) : 1;
     if (walkMs !== null) this.#at = Math.min(this.#at, now + Math.max(1, walkMs));
     for (const { type } of this.#taken) {
       const last = walked[type];
       if (last !== undefined) this.#keyed.add(type);
-      // Of the keys that it read some may be left.
-      if (found >= limit) continue;
-      if (last === undefined || last === '') this.#after.delete(type);
-      else this.#after.set(type, last);
+      // While there is that much, no hints come.
+      if (found >= limit) this.#again.add(type);
+      // Of the keys that it read some are left.
+      if (found > limit || type in refused) continue;
+      if (last) this.#after.set(type, last);
+      else if (this.#again.delete(type)) this.#after.set(type, '');
+      else this.#after.delete(type);
     }
   }
 }

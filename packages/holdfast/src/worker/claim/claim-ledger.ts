@@ -1,15 +1,14 @@
 /**
- * The claims of one worker on one queue: their numbers, and which of them have nothing left.
- *
- * Each claim writes a row with the ids that it took; the row of a finished claim is deleted by a later claim. A
- * claim whose answer was lost may have taken jobs that nobody knows of here; its number is kept until they
- * are released.
+ * The claims of one worker on one queue. Each writes a row with the ids that it took; when nothing of it is left, a later
+ * claim deletes that row. A claim whose answer was lost may have taken jobs that nobody knows of here; its number is kept
+ * until they are released.
  */
 export class ClaimLedger {
   #next = 0;
   readonly #left = new Map<number, number>();
   #finished: number[] = [];
-  #unknown: number[] = [];
+  /** Claims whose answer was lost. */
+  unknown: readonly number[] = [];
 
   begin(): { number: number; finished: number[] } {
     this.#next++;
@@ -25,7 +24,7 @@ export class ClaimLedger {
   /** The claim failed: what it was to delete is still there, and what it took is not known. */
   failed(number: number, finished: readonly number[]): void {
     this.#finished.push(...finished);
-    this.#unknown.push(number);
+    this.unknown = [...this.unknown, number];
   }
 
   leave(number: number): void {
@@ -39,12 +38,8 @@ export class ClaimLedger {
     this.#left.delete(number);
   }
 
-  get unknown(): readonly number[] {
-    return this.#unknown;
-  }
-
   released(numbers: readonly number[]): void {
-    this.#unknown = this.#unknown.filter((number) => !numbers.includes(number));
+    this.unknown = this.unknown.filter((number) => !numbers.includes(number));
     this.#finished.push(...numbers);
   }
 
@@ -52,6 +47,6 @@ export class ClaimLedger {
   reset(): void {
     this.#left.clear();
     this.#finished = [];
-    this.#unknown = [];
+    this.unknown = [];
   }
 }

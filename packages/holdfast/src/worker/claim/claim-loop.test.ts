@@ -43,7 +43,6 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     workerId: () => `simulated-${seed}`,
     mayClaim: () => true,
     room: () => 10,
-    throttled: () => undefined,
     free: () => true,
     run: () => 1,
     suspectsAt: () => Number.POSITIVE_INFINITY,
@@ -57,7 +56,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
     },
     recordEpoch: () => undefined,
     recordRound: () => undefined,
-    took: () => undefined,
+    emit: () => undefined,
     reportError: (_, error) => {
       throw error;
     },

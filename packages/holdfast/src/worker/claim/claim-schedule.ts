@@ -1,19 +1,18 @@
 /**
  * When the next claim of a queue is due.
  *
- * After a claim that took all it asked for there is more, so the next one follows at once. After one that came to
- * the end, the loop waits for a hint, for the time at which the next job is due, or for the poll; and where Postgres
- * is slow, at least as long as that claim took, so that the next one brings more. A worker that always finds more jobs
- * than it takes asks producers for no hints. Hints do not cut a backoff short.
+ * After a claim that took all it asked for there is more: the next one follows at once. After one that came to the end, the
+ * loop waits for a hint, for the time at which the next job is due, or for the poll; and where Postgres is slow, at least as
+ * long as that claim took, so that the next one brings more. Hints do not cut a backoff short, and a worker that always
+ * finds more jobs than it takes asks producers for none.
  *
- * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next
- * hints later and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left
- * lying, those that are quicker have no handler free, or are gone: it answers at once again. And a worker whose
- * handlers are all busy leaves the answer to others.
+ * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next hints later
+ * and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left lying, those that
+ * are quicker are busy or gone: it answers at once again. A worker whose handlers are all busy leaves the answer to others.
  */
-import type { QueueNews } from '../../claim/news.js';
 import { LATEST_MS, laterThan } from '../../claim/pace.js';
 import type { Found } from '../../claim/source.js';
+import type { QueueNews } from '../../claim/take.js';
 import { Backoff } from '../../postgres/connect/backoff.js';
 import { CHECK_MS, jittered, PACE_MS, SOON_MS, type Time } from '../time.js';
 
@@ -24,7 +23,7 @@ export class ClaimSchedule {
   readonly #pollMs: number;
   readonly #time: Time;
   readonly #backoff: Backoff;
-  /** When to claim although there is no hint. */
+  /** When to claim although there is no hint; never after a claim that found nothing, if idle-poll.ts has the polls. */
   #pollAt = Number.NEGATIVE_INFINITY;
   #hinted = false;
   #begunAt = Number.NEGATIVE_INFINITY;
@@ -33,13 +32,10 @@ export class ClaimSchedule {
   #restsUntil = Number.NEGATIVE_INFINITY;
   /** When to claim because of a producer's hint. */
   #answerAt = Number.POSITIVE_INFINITY;
-  /** A producer has sent a hint; and the claim in flight answers one. */
-  #asked = false;
+  /** The claim in flight answers one. */
   #answering = false;
   #answerMs = 0;
   #idleMs = SOON_MS;
-  /** The last claim found nothing, and the polls are left to idle-poll.ts. */
-  #idle = false;
   #newsAt = Number.NEGATIVE_INFINITY;
   /** When the next job is due; and what was said of that since the last claim was sent. */
   #dueAt = Number.POSITIVE_INFINITY;
@@ -60,7 +56,6 @@ export class ClaimSchedule {
 
   /** There is something to read, for whoever is the first. */
   sharedHint(): void {
-    this.#asked = true;
     this.#answerAt = Math.min(this.#answerAt, this.#time.now() + this.#answerMs);
   }
 
@@ -70,9 +65,9 @@ export class ClaimSchedule {
     this.#dueSince = Math.min(at, this.#dueSince);
   }
 
-  /** Nothing is read until there is a hint, or idle-poll.ts says so. */
+  /** Nothing is read until there is a hint, or idle-poll.ts says so. Not of interest while a claim is under way. */
   get idle(): boolean {
-    return this.#idle;
+    return this.#pollAt === Number.POSITIVE_INFINITY;
   }
 
   /** The last claim failed; the next one comes after a pause. */
@@ -90,13 +85,11 @@ export class ClaimSchedule {
 
   /** A claim is sent now. Returns whether it is to ask for news of the queue. */
   begin(now: number): boolean {
-    this.#idle = false;
     this.#begunAt = this.#time.now();
     this.#answeredAt = null;
     this.#hinted = false;
+    this.#answering = this.#answerAt < Number.POSITIVE_INFINITY;
     this.#answerAt = Number.POSITIVE_INFINITY;
-    this.#answering = this.#asked;
-    this.#asked = false;
     this.#dueSince = Number.POSITIVE_INFINITY;
     if (now >= this.#dueAt) {
       // This claim takes what is due now, and says when the next one is.
@@ -141,10 +134,10 @@ export class ClaimSchedule {
     if (!goesOn && tookMs > PACE_MS) this.#restsUntil = now + Math.min(tookMs, LATEST_MS);
     // Without notifications, a claim that found something is soon followed by another.
     this.#idleMs = found > 0 ? SOON_MS : Math.min(this.#idleMs * 2, this.#pollMs);
-    this.#idle = found === 0 && !goesOn && (getsHints || this.#idleMs >= this.#pollMs);
     const idleMs = getsHints ? this.#pollMs : this.#idleMs;
-    this.#pollAt = goesOn ? now : now + jittered(idleMs, this.#time);
-    if (this.#idle) this.#pollAt = Number.POSITIVE_INFINITY;
+    if (goesOn) this.#pollAt = now;
+    else if (found === 0 && idleMs >= this.#pollMs) this.#pollAt = Number.POSITIVE_INFINITY;
+    else this.#pollAt = now + jittered(idleMs, this.#time);
     return true;
   }
 

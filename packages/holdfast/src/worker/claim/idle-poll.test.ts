@@ -23,7 +23,7 @@ test('every idle queue is asked for in a circle, whatever the names', async () =
         ...{ queue, versions: {} },
         claims: { idle: !busy.has(queue) } as ClaimLoop,
       })),
-    listening: () => false,
+    ...{ listening: () => false, servers: () => 1 },
     recordRound: () => undefined,
     reportError: (_, error) => {
       throw error;
@@ -43,5 +43,40 @@ test('every idle queue is asked for in a circle, whatever the names', async () =
   await round();
   await round();
   expect(new Set(asked.slice(2).flat()).size).toBe(names.length - 1);
+  poll.stop();
+});
+
+test.each([
+  ['without hints', false, { a: 9, b: 9 }, 1],
+  ['alone', true, { a: 1, b: 1 }, 2],
+  ['beside others, for the queue that has the fewest', true, { a: 3, b: 9 }, 3],
+  ['in a large fleet', true, { a: 40, b: 9 }, 5],
+])('a worker asks as often as it must: %s', async (_, listening, servers, polls) => {
+  const { time, advance, timers } = handClock();
+  let asked = 0;
+  const poll = new IdlePoll({
+    ...{ schema: 'holdfast', settings: { pollMs: 1_000 } },
+    time: { ...time, random: () => 0.5 },
+    engine: {
+      run: async () => {
+        asked++;
+        return [];
+      },
+    } as never,
+    queues: () =>
+      ['a', 'b'].map((queue) => ({ queue, versions: {}, claims: { idle: true } as ClaimLoop })),
+    listening: () => listening,
+    servers: (queue) => servers[queue as 'a' | 'b'],
+    recordRound: () => undefined,
+    reportError: (_, error) => {
+      throw error;
+    },
+  });
+  poll.start();
+  advance(polls * 1_000 - 1);
+  expect(asked).toBe(0);
+  advance(1);
+  expect(asked).toBe(1);
+  while (timers.size === 0) await null;
   poll.stop();
 });

@@ -1,6 +1,9 @@
 /**
  * The polls of idle queues: one statement for many of them. A queue whose claims find nothing leaves its polls to this, and
- * goes on when there is something to do. While hints arrive it asks half as often.
+ * goes on when there is something to do.
+ *
+ * While hints arrive a question is only for those that were missed, and one of the workers that serve a queue is enough. So
+ * each asks the less often the more they are, from every other poll to every fifth.
  *
  * A statement asks for at most `MOST_QUEUES`, because each takes a few locks; with more, it asks for some after the others.
  */
@@ -25,6 +28,8 @@ export interface IdlePollDeps {
   readonly time: Time;
   readonly queues: () => readonly IdleQueue[];
   readonly listening: () => boolean;
+  /** How many live workers serve a queue. */
+  readonly servers: (queue: string) => number;
   /** When the last round of maintenance of a queue began, and whether there is any job in it. */
   readonly recordRound: (queue: string, agoMs: number | null, unused: boolean) => void;
   readonly reportError: (what: string, error: unknown) => void;
@@ -52,8 +57,10 @@ export class IdlePoll {
 
   #plan(): void {
     if (this.#stopped) return;
-    const { time, settings, listening } = this.#deps;
-    const everyMs = (listening() ? 2 : 1) * settings.pollMs;
+    const { time, settings, listening, queues, servers } = this.#deps;
+    const fewest = Math.min(...queues().map(({ queue }) => servers(queue)));
+    const polls = listening() ? Math.min(Math.max(2, fewest), 5) : 1;
+    const everyMs = polls * settings.pollMs;
     this.#timer = time.after(jittered(everyMs, time), () => void this.#ask());
   }
 

@@ -1,9 +1,7 @@
 /**
- * Wake-ups: a session that listens for hints of producers, and the locks by which a worker asks for them.
- *
- * The claim loop of a queue says whether it wants hints; here that wish becomes a lock on the listener's
- * session, one statement at a time, and the last wish wins. After a lock was taken, what came before must be
- * read once more. All of this is about speed: a worker without a listener finds every job by polling.
+ * Wake-ups: a session that listens for hints of producers, and the locks by which a worker asks for them. The claim loop of
+ * a queue says whether it wants hints; here that wish becomes a lock on the listener's session, one statement at a time, and
+ * the last wish wins. All of this is about speed: a worker without a listener finds every job by polling.
  */
 import type { Hint } from '../../claim/source.js';
 import { holdLiveness } from '../../fleet/liveness.js';
@@ -20,15 +18,15 @@ import { BUCKETS } from '../../job/key.js';
 import type { Address } from '../../postgres/connect/address.js';
 import { Listener } from '../../postgres/connect/listen.js';
 import type { Executor } from '../../postgres/queryable.js';
+import type { SharedDeps } from '../deps.js';
 
-export interface WakeupsDeps {
+export interface WakeupsDeps extends Pick<SharedDeps, 'schema' | 'reportError'> {
   /** A direct one: sessions are kept on it. */
   readonly address: Address;
   /** Off: never listens. */
   readonly on: boolean;
   /** Whether the listener's session holds the liveness lock too. */
   readonly livenessLock: boolean;
-  readonly schema: string;
   /** By channel, the queues that are served. */
   readonly channels: ReadonlyMap<string, string>;
   readonly workerId: string;
@@ -41,7 +39,6 @@ export interface WakeupsDeps {
   readonly fleetChanged: () => void;
   /** A schedule fires at this time of the database, in milliseconds; null: some may. */
   readonly schedulesChanged?: (at: number | null) => void;
-  readonly reportError: (what: string, error: unknown) => void;
 }
 
 /** What a worker wants of a queue, and the locks that it holds for it. */
@@ -71,10 +68,9 @@ function hintIn(payload: string): Hint | null {
   if (all || /^[A-Za-z]/.test(list))
     return { since: at, buckets: null, types: all ? null : list.split(',') };
   const buckets = list.split(',').map(Number);
-  return buckets.every(isBucket) ? { since: at, buckets, types: null } : null;
+  const areOurs = buckets.every((b) => Number.isInteger(b) && b >= 0 && b < BUCKETS);
+  return areOurs ? { since: at, buckets, types: null } : null;
 }
-
-const isBucket = (bucket: number) => Number.isInteger(bucket) && bucket >= 0 && bucket < BUCKETS;
 
 export class Wakeups {
   readonly #deps: WakeupsDeps;
@@ -87,13 +83,9 @@ export class Wakeups {
   constructor(deps: WakeupsDeps) {
     this.#deps = deps;
     this.#workerId = deps.workerId;
-    this.#wishes = new Map(
-      [...deps.channels.values()].map((queue) => [
-        queue,
-        { queue, wanted: null, hints: false, active: false },
-      ]),
-    );
     const { address, channels, other, reportError } = deps;
+    const none = { wanted: null, hints: false, active: false };
+    this.#wishes = new Map([...channels.values()].map((queue) => [queue, { queue, ...none }]));
     this.#listener = new Listener({
       address,
       channels: () => [...channels.keys(), FLEET_CHANNEL],
@@ -187,10 +179,10 @@ export class Wakeups {
   async #move(): Promise<void> {
     if (this.#moving) return;
     this.#moving = true;
-    for (;;) {
+    while (this.listening()) {
       const wish = [...this.#wishes.values()].find((one) => nextStep(one) !== null);
       const [lock, take] = (wish && nextStep(wish)) ?? [];
-      if (!wish || lock === undefined || !this.listening()) break;
+      if (!wish || lock === undefined) break;
       const names = this.#names(wish.queue);
       try {
         await this.#listener.run((db) => (take ? holdQueueLock : leaveQueueLock)(db, names, lock));

@@ -8,8 +8,8 @@ import type { Lease } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { complete } from '../../settle/complete.js';
 import { release } from '../../settle/release.js';
-import { type BatchedJob, Batches } from './batches.js';
-import { Leases } from './leases.js';
+import { type BatchedJob, newBatches } from './batches.js';
+import { newLeases } from './leases.js';
 import { monotonicMs, pack, type Tell, type ToKeeper, unpack } from './protocol.js';
 
 /** A main thread that holds jobs; its messages are recorded and its timers are moved by hand. */
@@ -17,7 +17,7 @@ function mainThread(renewMs = 30_000) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const sent: ToKeeper[] = [];
-  const batches = new Batches({ renewMs, heartbeatMs: 10_000 }, (message) => sent.push(message));
+  const batches = newBatches({ renewMs, heartbeatMs: 10_000 }, (message) => sent.push(message));
   return {
     batches,
     messages: () => sent.splice(0),
@@ -113,7 +113,7 @@ describe('the thread', () => {
     };
     const { schema, queue } = INBOX;
     const deps = { schema, leaseMs: 90_000, renewMs };
-    const leases = new Leases({ ...deps, workerId: () => OWNER, tell });
+    const leases = newLeases({ ...deps, workerId: () => OWNER, tell });
     /** Claimed so long ago. */
     const batch = (number: number, jobs: readonly Lease[], agoMs = RENEW_MS / 2) => ({
       ...{ number, queue, heldAt: monotonicMs() - agoMs, jobs: pack(jobs) },

@@ -1,7 +1,7 @@
 /**
- * The main thread's list of held jobs, in batches of one claim each, and what the keeper's thread is sent of it. A batch is
- * sent when it is claimed, before a handler can block this thread. After jobs have left, the whole list is sent, a few
- * times in a renewal interval: a late word does no harm, because the fence of the row refuses a renewal.
+ * The main thread's list of held jobs, a batch for each claim. The keeper's thread is sent a batch when it is claimed,
+ * before a handler can block this thread, and the whole list some time after jobs have left: the fence refuses a late
+ * renewal.
  */
 import type { Lease } from '../../lease/renew.js';
 import type { Settings } from '../options.js';
@@ -16,52 +16,46 @@ export interface BatchedJob extends Lease {
   batch: Batch | null;
 }
 
-export class Batches {
-  readonly #send: (message: ToKeeper) => void;
-  readonly #delayMs: number;
-  readonly #all = new Set<Batch>();
-  #number = 0;
-  #timer: NodeJS.Timeout | null = null;
+const packed = (batch: Batch): HeldBatch => ({ ...batch, jobs: pack(batch.jobs) });
 
-  constructor(
-    { renewMs, heartbeatMs }: Pick<Settings, 'renewMs' | 'heartbeatMs'>,
-    send: (message: ToKeeper) => void,
-  ) {
-    this.#send = send;
-    // The thread renews a batch when half of the renewal interval is over. Until then it keeps what has left; with
-    // leases of hours, that would be much.
-    this.#delayMs = Math.min(renewMs / 4, heartbeatMs);
-  }
-
-  hold(queue: string, jobs: readonly BatchedJob[]): void {
-    const number = ++this.#number;
-    const batch: Batch = { number, queue, heldAt: monotonicMs(), jobs: new Set(jobs) };
-    for (const job of jobs) job.batch = batch;
-    this.#all.add(batch);
-    this.#send({ kind: 'hold', batch: packed(batch) });
-  }
-
-  /** Does nothing for a job that has left before, or was never held. */
-  drop(job: BatchedJob): void {
-    const { batch } = job;
-    job.batch = null;
-    if (!batch?.jobs.delete(job)) return;
-    if (batch.jobs.size === 0) this.#all.delete(batch);
-    this.#timer ??= setTimeout(() => this.sendAll(), this.#delayMs).unref();
-  }
-
-  /** Under a new id nothing is held. */
-  clear(): void {
-    for (const batch of this.#all) batch.jobs.clear();
-    this.#all.clear();
-  }
+export function newBatches(
+  { renewMs, heartbeatMs }: Pick<Settings, 'renewMs' | 'heartbeatMs'>,
+  send: (message: ToKeeper) => void,
+) {
+  // The thread renews a batch when half of the renewal interval is over. Until then it keeps what has left; with
+  // leases of hours, that would be much.
+  const delayMs = Math.min(renewMs / 4, heartbeatMs);
+  const all = new Set<Batch>();
+  let number = 0;
+  let timer: NodeJS.Timeout | null = null;
 
   /** To a thread that knows of more than is held, or of nothing. */
-  sendAll(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    this.#send({ kind: 'held', batches: Array.from(this.#all, packed) });
+  function sendAll(): void {
+    if (timer) clearTimeout(timer);
+    timer = null;
+    send({ kind: 'held', batches: Array.from(all, packed) });
   }
-}
 
-const packed = (batch: Batch): HeldBatch => ({ ...batch, jobs: pack(batch.jobs) });
+  return {
+    sendAll,
+    hold(queue: string, jobs: readonly BatchedJob[]): void {
+      number++;
+      const batch: Batch = { number, queue, heldAt: monotonicMs(), jobs: new Set(jobs) };
+      for (const job of jobs) job.batch = batch;
+      all.add(batch);
+      send({ kind: 'hold', batch: packed(batch) });
+    },
+    /** Does nothing for a job that has left before, or was never held. */
+    drop(job: BatchedJob): void {
+      const { batch } = job;
+      job.batch = null;
+      if (!batch?.jobs.delete(job)) return;
+      if (batch.jobs.size === 0) all.delete(batch);
+      timer ??= setTimeout(sendAll, delayMs).unref();
+    },
+    clear(): void {
+      for (const batch of all) batch.jobs.clear();
+      all.clear();
+    },
+  };
+}

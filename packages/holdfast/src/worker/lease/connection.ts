@@ -1,8 +1,6 @@
 /**
- * A connection of the keeper's thread, which may hold the liveness lock of the worker.
- *
- * Every statement has a time limit: an answer that takes longer will not come, because the connection may be
- * half open. Then it is cut, and a new one is made by those who share it (tasks.ts).
+ * A connection of the keeper's thread, which may hold the worker's liveness lock. An answer that takes longer than the
+ * time limit will not come: the connection may be half open, so it is cut, and a new one is made (tasks.ts).
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
@@ -23,94 +21,84 @@ interface ConnectionDeps extends Pick<KeeperSetup, 'address' | 'pooled' | 'prepa
 
 type Client = pg.Client & { processID: number | null; connection: { stream: Socket } };
 
-export class Connection {
-  readonly #deps: ConnectionDeps;
-  #client: Client | null = null;
-  /** Null while there is no session. */
-  db: Executor | null = null;
-  #closed = false;
-  /** Whose liveness lock this session holds. */
-  lockedFor: string | null = null;
-  #openedAt = 0;
-  #opened = 0;
-  onLost: () => void = () => {};
+export type Connection = ReturnType<typeof newConnection>;
 
-  constructor(deps: ConnectionDeps) {
-    this.#deps = deps;
+export function newConnection(deps: ConnectionDeps) {
+  const { address, pooled, prepare, timeoutMs, locks, foundPooler, names } = deps;
+  let client: Client | null = null;
+  let closed = false;
+  let openedAt = 0;
+  let opened = 0;
+
+  function lose(lost: Client): void {
+    if (client !== lost) return;
+    client = null;
+    self.db = null;
+    self.lockedFor = null;
+    cut(lost);
+    self.onLost();
   }
 
-  get ageMs(): number {
-    return this.#client ? monotonicMs() - this.#openedAt : 0;
-  }
-
-  /** There was a session before this one, and it was lost. */
-  get reconnected(): boolean {
-    return this.#opened > 1;
-  }
-
-  async open(): Promise<void> {
-    const { address, pooled, prepare, timeoutMs, locks, foundPooler } = this.#deps;
-    const config = engineConfig({
-      ...address,
-      applicationName: 'holdfast keeper',
-      connectTimeoutMs: timeoutMs,
-      queryTimeoutMs: timeoutMs,
-      pooled,
-    });
-    const client = new pg.Client(config) as Client;
-    client.on('error', () => this.#lose(client));
-    const db = engineExecutor(client, { prepare, pooled });
-    try {
-      await client.connect();
-      // A lock that is taken through a pooler stays with the pooler, and outlives this process.
-      if (locks() && (await backendPid(db, this.#deps.names)) !== client.processID) foundPooler();
-      if (this.#closed) throw new Error('the keeper has stopped');
-    } catch (error) {
-      cut(client);
-      throw error;
-    }
-    this.#client = client;
-    this.db = db;
-    this.#openedAt = monotonicMs();
-    this.#opened++;
-  }
-
-  /** Holds the lock of this worker and of no other. Null: of none. */
-  async holdLock(db: Executor, workerId: string | null): Promise<void> {
-    const before = this.lockedFor;
-    if (workerId === before) return;
-    if (workerId !== null) await holdLiveness(db, this.#deps.names, workerId);
-    if (db !== this.db) throw new Error('the session broke while it took the liveness lock');
-    this.lockedFor = workerId;
-    if (before !== null) await dropLiveness(db, this.#deps.names, before);
-  }
-
-  /** After an error: a session that may be half open is cut, one that only refused is kept. */
-  failed(error: unknown): void {
-    if (error instanceof pg.DatabaseError && error.severity === 'ERROR') return;
-    if (this.#client) this.#lose(this.#client);
-  }
-
-  #lose(client: Client): void {
-    if (this.#client !== client) return;
-    this.#client = null;
-    this.db = null;
-    this.lockedFor = null;
-    cut(client);
-    this.onLost();
-  }
-
-  async close(withinMs: number): Promise<void> {
-    this.#closed = true;
-    const client = this.#client;
-    this.#client = null;
-    if (!client) return;
-    await within(
-      withinMs,
-      client.end().catch(() => undefined),
-    );
-    cut(client);
-  }
+  const self = {
+    /** Null while there is no session. */
+    db: null as Executor | null,
+    /** Whose liveness lock this session holds. */
+    lockedFor: null as string | null,
+    onLost: () => {},
+    get ageMs() {
+      return client ? monotonicMs() - openedAt : 0;
+    },
+    /** There was a session before this one, and it was lost. */
+    get reconnected() {
+      return opened > 1;
+    },
+    async open(): Promise<void> {
+      const times = { connectTimeoutMs: timeoutMs, queryTimeoutMs: timeoutMs };
+      const config = engineConfig({
+        ...{ ...address, applicationName: 'holdfast keeper', pooled, ...times },
+      });
+      const made = new pg.Client(config) as Client;
+      made.on('error', () => lose(made));
+      const db = engineExecutor(made, { prepare, pooled });
+      try {
+        await made.connect();
+        // A lock that is taken through a pooler stays with the pooler, and outlives this process.
+        if (locks() && (await backendPid(db, names)) !== made.processID) foundPooler();
+        if (closed) throw new Error('the keeper has stopped');
+      } catch (error) {
+        cut(made);
+        throw error;
+      }
+      client = made;
+      self.db = db;
+      openedAt = monotonicMs();
+      opened++;
+    },
+    /** Holds the lock of this worker and of no other. Null: of none. */
+    async holdLock(db: Executor, workerId: string | null): Promise<void> {
+      const before = self.lockedFor;
+      if (workerId === before) return;
+      if (workerId !== null) await holdLiveness(db, names, workerId);
+      if (db !== self.db) throw new Error('the session broke while it took the liveness lock');
+      self.lockedFor = workerId;
+      if (before !== null) await dropLiveness(db, names, before);
+    },
+    /** After an error: a session that may be half open is cut, one that only refused is kept. */
+    failed(error: unknown): void {
+      if (error instanceof pg.DatabaseError && error.severity === 'ERROR') return;
+      if (client) lose(client);
+    },
+    async close(withinMs: number): Promise<void> {
+      closed = true;
+      const last = client;
+      client = null;
+      if (!last) return;
+      const ended = last.end().catch(() => undefined);
+      await within(withinMs, ended);
+      cut(last);
+    },
+  };
+  return self;
 }
 
 function cut(client: Client): void {

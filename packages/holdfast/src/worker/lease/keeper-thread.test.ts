@@ -6,7 +6,7 @@ import { INBOX, testDatabase } from '../../../../../test/support/database.js';
 import { until } from '../../../../../test/support/until.js';
 import { lockKeyOf, register } from '../../fleet/registry.js';
 import { job } from '../../index.js';
-import { Keeper } from './keeper.js';
+import { newKeeper } from './keeper.js';
 import { type KeeperSetup, monotonicMs } from './protocol.js';
 
 const db = testDatabase();
@@ -28,7 +28,7 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
     (kind: string) =>
     (...args: unknown[]) =>
       void told.push([kind, ...args]);
-  const keeper = new Keeper(
+  const keeper = newKeeper(
     {
       address: { connectionString: db.url },
       asksPasswords: false,

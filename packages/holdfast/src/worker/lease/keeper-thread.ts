@@ -3,11 +3,11 @@
  * starve it. The build makes one text of it and of all that it imports; that is what keeper.ts starts.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { KeeperWork } from './keeper-work.js';
+import { startKeeper } from './keeper-work.js';
 
 if (!parentPort) throw new Error('the keeper runs as a worker thread only');
 const port: MessagePort = parentPort;
-new KeeperWork(
+startKeeper(
   {
     postMessage: (message) => port.postMessage(message),
     on: (event, listener) => void port.on(event, listener),

@@ -1,8 +1,8 @@
 /**
- * The leases that the keeper's thread renews, in the batches that the main thread sends. A batch stays the text that it
- * came as until it is due: most are over before that. It is due when half of the renewal interval has passed, and never
- * earlier: until then the main thread relies on where the rows stand. A job that the database does not call ours any more
- * is lost. A row that somebody has locked is tried again soon, and a queue that somebody has locked after the others.
+ * The leases that the keeper's thread renews, in the batches that the main thread sends. A batch stays a text until it
+ * is due: most are over before that. It is due after half of the renewal interval, and never earlier: until then the
+ * main thread relies on where the rows stand. A job that is not ours any more is lost; a locked row is tried again
+ * soon.
  */
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -20,77 +20,20 @@ interface LeasesDeps extends Pick<KeeperSetup, 'schema' | 'leaseMs' | 'renewMs'>
   readonly tell: Tell;
 }
 
-export class Leases {
-  readonly #deps: LeasesDeps;
-  readonly #batches = new Map<number, Batch>();
+export function newLeases({ schema, leaseMs, renewMs, workerId, tell }: LeasesDeps) {
+  const batches = new Map<number, Batch>();
 
-  constructor(deps: LeasesDeps) {
-    this.#deps = deps;
-  }
-
-  get size(): number {
-    let size = 0;
-    for (const batch of this.#batches.values()) size += jobsOf(batch).size;
-    return size;
-  }
-
-  hold({ number, queue, heldAt, jobs }: HeldBatch): void {
-    const known = this.#batches.get(number);
+  function hold({ number, queue, heldAt, jobs }: HeldBatch): void {
+    const known = batches.get(number);
     if (known) known.jobs = jobs;
-    else this.#batches.set(number, { queue, dueAt: heldAt + this.#deps.renewMs / 2, jobs });
-  }
-
-  /** All that is held: what is not among these has left. */
-  held(batches: readonly HeldBatch[]): void {
-    const numbers = new Set(batches.map(({ number }) => number));
-    for (const number of this.#batches.keys())
-      if (!numbers.has(number)) this.#batches.delete(number);
-    for (const batch of batches) this.hold(batch);
-  }
-
-  clear(): void {
-    this.#batches.clear();
-  }
-
-  /** One statement. False: nothing was due. */
-  async renew(db: Executor): Promise<boolean> {
-    const { schema, leaseMs, renewMs, workerId, tell } = this.#deps;
-    const sentAt = monotonicMs();
-    const batches = this.#due(sentAt);
-    const [first] = batches;
-    if (!first) return false;
-    const id = workerId();
-    const jobs = batches.flatMap((batch) => [...jobsOf(batch).values()]);
-    // In the order in which all statements take row locks: so two of them cannot deadlock.
-    jobs.sort((a, b) => (a.id < b.id ? -1 : 1));
-    const rows = await renew(db, { schema, queue: first.queue }, id, jobs, leaseMs).catch(
-      (error) => {
-        for (const batch of batches) batch.dueAt = monotonicMs();
-        throw error;
-      },
-    );
-    // The worker re-registered during the query: nothing of this is held any more.
-    if (id !== workerId()) return true;
-    const renewed = new Map(rows.map((row) => [row.id, row.renewed]));
-    const lost: Lease[] = [];
-    for (const batch of batches) {
-      batch.dueAt = sentAt + renewMs / 2;
-      for (const job of jobsOf(batch).values()) {
-        if (renewed.get(job.id) === false) batch.dueAt = sentAt + renewMs / 4;
-        if (renewed.has(job.id)) continue;
-        jobsOf(batch).delete(job.id);
-        lost.push(job);
-      }
-    }
-    if (lost.length > 0) tell('lost', first.queue, lost);
-    return true;
+    else batches.set(number, { queue, dueAt: heldAt + renewMs / 2, jobs });
   }
 
   /** Batches of one queue: that of the one which has been due for longest. */
-  #due(now: number): Batch[] {
+  function dueAt(now: number): Batch[] {
     const due: Batch[] = [];
     let count = 0;
-    const all = [...this.#batches.values()].filter(({ dueAt }) => dueAt <= now);
+    const all = [...batches.values()].filter((batch) => batch.dueAt <= now);
     for (const batch of all.sort((a, b) => a.dueAt - b.dueAt)) {
       if (due[0] && batch.queue !== due[0].queue) continue;
       due.push(batch);
@@ -99,11 +42,54 @@ export class Leases {
     }
     return due;
   }
+
+  return {
+    hold,
+    get size() {
+      return [...batches.values()].reduce((sum, batch) => sum + jobsOf(batch).size, 0);
+    },
+    held(all: readonly HeldBatch[]): void {
+      const numbers = new Set(all.map(({ number }) => number));
+      for (const number of batches.keys()) if (!numbers.has(number)) batches.delete(number);
+      all.forEach(hold);
+    },
+    clear: () => batches.clear(),
+    /** One statement. False: nothing was due. */
+    async renew(db: Executor): Promise<boolean> {
+      const sentAt = monotonicMs();
+      const due = dueAt(sentAt);
+      const [first] = due;
+      if (!first) return false;
+      const { queue } = first;
+      const id = workerId();
+      const jobs = due.flatMap((batch) => [...jobsOf(batch).values()]);
+      // In the order in which all statements take row locks: so two of them cannot deadlock.
+      jobs.sort((a, b) => (a.id < b.id ? -1 : 1));
+      const rows = await renew(db, { schema, queue }, id, jobs, leaseMs).catch((error) => {
+        for (const batch of due) batch.dueAt = monotonicMs();
+        throw error;
+      });
+      // The worker re-registered during the query: nothing of this is held any more.
+      if (id !== workerId()) return true;
+      const renewed = new Map(rows.map((row) => [row.id, row.renewed]));
+      const lost: Lease[] = [];
+      for (const batch of due) {
+        batch.dueAt = sentAt + renewMs / 2;
+        for (const job of jobsOf(batch).values()) {
+          if (renewed.get(job.id) === false) batch.dueAt = sentAt + renewMs / 4;
+          if (renewed.has(job.id)) continue;
+          jobsOf(batch).delete(job.id);
+          lost.push(job);
+        }
+      }
+      if (lost.length > 0) tell('lost', queue, lost);
+      return true;
+    },
+  };
 }
 
 function jobsOf(batch: Batch): Map<string, Lease> {
-  if (typeof batch.jobs === 'string') {
+  if (typeof batch.jobs === 'string')
     batch.jobs = new Map(unpack(batch.jobs).map((job) => [job.id, job]));
-  }
   return batch.jobs;
 }

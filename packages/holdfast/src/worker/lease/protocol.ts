@@ -26,7 +26,6 @@ export interface KeeperSetup extends Pick<Settings, Times | 'livenessLock'> {
   readonly metadata: object;
   readonly prepare: boolean;
   readonly shared: SharedArrayBuffer;
-  /** A `Load`, as JSON. */
   readonly load: string;
 }
 
@@ -80,7 +79,6 @@ export interface Attempts {
 export interface Load {
   readonly running: number;
   readonly held: number;
-  /** By queue. */
   readonly attempts: Readonly<Record<string, Attempts>>;
   readonly trouble: TroubleReport | null;
 }
@@ -112,9 +110,7 @@ export type ToKeeper =
   | { readonly kind: 'password'; readonly ask: string; readonly answer: PasswordAnswer }
   | { readonly kind: 'stop' };
 
-/** What the thread reports, by name and arguments. */
 export interface KeeperEvents {
-  /** The thread runs. */
   ready(): void;
   lost(queue: string, jobs: readonly Lease[]): void;
   dead(workerId: string): void;

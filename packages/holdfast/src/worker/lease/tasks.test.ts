@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { until } from '../../../../../test/support/until.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { monotonicMs } from './protocol.js';
-import { type Task, Tasks } from './tasks.js';
+import { startTasks, type Task } from './tasks.js';
 
 const session = () => ({ run: async () => [] }) as unknown as Executor;
 
@@ -33,7 +33,7 @@ function line(up = true) {
 function running(connection: ReturnType<typeof line>, tasks: Task[], paused = () => false) {
   const errors: string[] = [];
   const error = (what: string) => void errors.push(what);
-  const shared = new Tasks({ connection, tasks, paused, error });
+  const shared = startTasks({ connection, tasks, paused, error });
   onTestFinished(() => shared.stop());
   return { errors, shared };
 }

@@ -1,7 +1,7 @@
 /**
- * Tasks that share one connection: the first of the list that is due runs next. A task is not due again at once, also when
- * it has failed, so none can keep the others waiting for longer than one statement may take. A broken connection is made
- * again without waiting for a task, because the liveness lock went with it.
+ * Tasks that share one connection: the first of the list that is due runs next. None is due again at once, also when it
+ * has failed, so none keeps the others waiting. A broken connection is made again at once, because the liveness lock
+ * went with it.
  */
 import { Backoff } from '../../postgres/connect/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -15,94 +15,80 @@ export interface Task {
   readonly run: (db: Executor) => Promise<number>;
 }
 
-export interface TasksDeps {
+interface TasksDeps {
   readonly connection: Pick<Connection, 'db' | 'open' | 'failed' | 'onLost'>;
   /** The more urgent ones first. */
   readonly tasks: readonly Task[];
-  /** Nothing runs meanwhile. */
   readonly paused: () => boolean;
   readonly error: (what: string, error: unknown) => void;
 }
 
-interface Slot {
-  readonly task: Task;
-  readonly backoff: Backoff;
-  dueAt: number;
-}
-
-export class Tasks {
-  readonly #deps: TasksDeps;
-  readonly #slots: readonly Slot[];
-  readonly #backoff = new Backoff();
-  #connectAt = 0;
-  #stopped = false;
-  readonly #sleep = new Wait();
-
-  constructor(deps: TasksDeps) {
-    this.#deps = deps;
-    this.#slots = deps.tasks.map((task) => ({ task, backoff: new Backoff(), dueAt: 0 }));
-    deps.connection.onLost = () => this.#sleep.end();
-    void this.#run();
-  }
+export function startTasks({ connection, tasks, paused, error: report }: TasksDeps) {
+  const slots = tasks.map((task) => ({ task, backoff: new Backoff(), dueAt: 0 }));
+  const backoff = new Backoff();
+  let connectAt = 0;
+  let stopped = false;
+  const sleep = new Wait();
+  connection.onLost = () => sleep.end();
 
   /** Everything is due now, but for what has just failed. */
-  runNow(): void {
-    for (const slot of this.#slots) if (!slot.backoff.failing) slot.dueAt = 0;
-    this.#sleep.end();
+  function runNow(): void {
+    for (const slot of slots) if (!slot.backoff.failing) slot.dueAt = 0;
+    sleep.end();
   }
 
-  stop(): void {
-    this.#stopped = true;
-    this.#sleep.end();
-  }
-
-  async #run(): Promise<void> {
-    const { connection, paused } = this.#deps;
-    while (!this.#stopped) {
-      const { db } = connection;
-      const slot = this.#next();
-      const waitMs = slot.dueAt - monotonicMs();
-      if (paused()) await this.#sleep.atMost(TICK_MS);
-      else if (!db) await this.#connect();
-      else if (waitMs > 0) await this.#sleep.atMost(waitMs);
-      else await this.#runTask(slot, db);
-    }
-  }
-
-  #next(): Slot {
+  function next() {
     const now = monotonicMs();
-    const due = this.#slots.find(({ dueAt }) => dueAt <= now);
-    return due ?? this.#slots.reduce((a, b) => (b.dueAt < a.dueAt ? b : a));
+    const due = slots.find(({ dueAt }) => dueAt <= now);
+    return due ?? slots.reduce((a, b) => (b.dueAt < a.dueAt ? b : a));
   }
 
-  async #connect(): Promise<void> {
+  async function connect(): Promise<void> {
     const now = monotonicMs();
-    if (now < this.#connectAt) {
-      await this.#sleep.atMost(this.#connectAt - now);
-      return;
-    }
-    const failedBefore = this.#backoff.failing;
+    if (now < connectAt) return void (await sleep.atMost(connectAt - now));
+    const failedBefore = backoff.failing;
     // Others check twice before they declare anybody dead: a database that is back must be met by then.
-    this.#connectAt = now + Math.min(this.#backoff.nextMs(), CHECK_MS);
+    connectAt = now + Math.min(backoff.nextMs(), CHECK_MS);
     try {
-      await this.#deps.connection.open();
-      this.runNow();
+      await connection.open();
+      runNow();
     } catch (error) {
       // Once per outage: the other loops report it too.
-      if (!this.#stopped && !failedBefore) this.#deps.error('connecting the keeper', error);
+      if (!stopped && !failedBefore) report('connecting the keeper', error);
     }
   }
 
-  async #runTask(slot: Slot, db: Executor): Promise<void> {
+  async function runTask(slot: ReturnType<typeof next>, db: Executor): Promise<void> {
     try {
       const inMs = await slot.task.run(db);
       slot.dueAt = monotonicMs() + inMs;
       slot.backoff.reset();
-      this.#backoff.reset();
+      backoff.reset();
     } catch (error) {
       slot.dueAt = monotonicMs() + slot.backoff.nextMs();
-      this.#deps.connection.failed(error);
-      if (!this.#stopped) this.#deps.error(slot.task.what, error);
+      connection.failed(error);
+      if (!stopped) report(slot.task.what, error);
     }
   }
+
+  async function run(): Promise<void> {
+    while (!stopped) {
+      const { db } = connection;
+      const slot = next();
+      const waitMs = slot.dueAt - monotonicMs();
+      if (paused()) await sleep.atMost(TICK_MS);
+      else if (!db) await connect();
+      else if (waitMs > 0) await sleep.atMost(waitMs);
+      else await runTask(slot, db);
+    }
+  }
+
+  void run();
+  return {
+    runNow,
+    stop(): void {
+      stopped = true;
+      sleep.end();
+    },
+  };
 }

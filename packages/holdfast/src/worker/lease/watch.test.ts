@@ -6,9 +6,9 @@ import { until } from '../../../../../test/support/until.js';
 import { findGone, holdLiveness, markWatched } from '../../fleet/liveness.js';
 import { lockKeyOf, register } from '../../fleet/registry.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
-import { Connection } from './connection.js';
+import { newConnection } from './connection.js';
 import { monotonicMs } from './protocol.js';
-import { CONFIRM_MS, FreeLocks, Watch } from './watch.js';
+import { CONFIRM_MS, FreeLocks, newWatch } from './watch.js';
 
 const db = testDatabase();
 
@@ -54,7 +54,7 @@ async function goneWorker(id: string): Promise<void> {
 async function watcher(id: string, metadata?: () => object) {
   await enter(id);
   const told: unknown[][] = [];
-  const connection = new Connection({
+  const connection = newConnection({
     address: { connectionString: db.url },
     pooled: false,
     prepare: true,
@@ -65,7 +65,7 @@ async function watcher(id: string, metadata?: () => object) {
   });
   onTestFinished(() => connection.close(1_000));
   let confirmedAt = Number.NEGATIVE_INFINITY;
-  const watch = new Watch({
+  const watch = newWatch({
     connection,
     names: INBOX,
     heartbeatMs: 10_000,
@@ -82,7 +82,7 @@ async function watcher(id: string, metadata?: () => object) {
   });
   const check = async () => {
     if (!connection.db) await connection.open();
-    return watch.check(connection.db as Executor);
+    return watch(connection.db as Executor);
   };
   const gone = () => told.flatMap(([kind, ids]) => (kind === 'gone' ? (ids as string[]) : []));
   const overdue = () => {

@@ -1,11 +1,11 @@
 /**
- * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as soon
- * as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way back.
+ * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as
+ * soon as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way
+ * back.
  *
- * Every worker watches all others, the less often the more there are: a fleet of four to forty makes about four checks
- * a second, a larger one a check in every heartbeat. When a heartbeat is due, or soon will be, the check is the heartbeat
- * as well. So is the first check after the lock was taken: before it nobody judges by the lock, because the session may break
- * before this worker knows that it has marked it.
+ * Every worker watches all others, less often the more there are: together four to forty make about four checks a
+ * second. A check is the heartbeat as well when one is due, or when the lock was just taken: before that heartbeat
+ * nobody judges by the lock, because the session may break before this worker knows that it has marked it.
  */
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';
@@ -19,7 +19,6 @@ export const CONFIRM_MS = 0.7 * CHECK_MS;
 /** After an outage nobody is declared dead for so long: others may not have noticed a half-open connection yet. */
 const OUTAGE_MS = 15 * CHECK_MS;
 
-/** Ids of workers whose lock was found free, and since when. */
 export class FreeLocks {
   readonly #since = new Map<string, number>();
 
@@ -42,7 +41,7 @@ export class FreeLocks {
   }
 }
 
-export interface WatchDeps {
+interface WatchDeps {
   readonly connection: Connection;
   readonly names: Names;
   readonly heartbeatMs: number;
@@ -56,82 +55,70 @@ export interface WatchDeps {
   readonly tell: Tell;
 }
 
-export class Watch {
-  readonly #deps: WatchDeps;
-  readonly #freeLocks = new FreeLocks();
-  #markedFor: string | null = null;
+/** Returns one check; that returns in how many milliseconds the next one is due. */
+export function newWatch(deps: WatchDeps): (db: Executor) => Promise<number> {
+  const { connection, names, heartbeatMs, locks, workerId, confirmedAgoMs, tell } = deps;
+  const freeLocks = new FreeLocks();
+  let markedFor: string | null = null;
   /** The id under which it was seen, on the session that holds the lock. From then on others may judge by the lock. */
-  #seenFor: string | null = null;
-  #epoch = 0;
-  #everyMs = 0;
-
-  constructor(deps: WatchDeps) {
-    this.#deps = deps;
-  }
-
-  /** One check. Returns in how many milliseconds the next one is due. */
-  async check(db: Executor): Promise<number> {
-    const { names, heartbeatMs, workerId, metadata, confirmed, declaredDead, tell } = this.#deps;
-    const id = workerId();
-    await this.#takeLock(db, id);
-    const sentAt = monotonicMs();
-    const due = this.#unseen || this.#deps.confirmedAgoMs() >= heartbeatMs / 2;
-    const found = await findGone(db, names, id, due ? metadata() : null);
-    // The worker re-registered during the query; discard the result.
-    if (id !== workerId()) return 0;
-    if (found.epoch !== this.#epoch) tell('epoch', found.epoch);
-    this.#epoch = found.epoch;
-    if (found.beat) {
-      confirmed(id, sentAt);
-      if (this.#unseen) tell('watched');
-      this.#seenFor = this.#markedFor;
-    }
-    const before = this.#everyMs;
-    // Alone there is nobody to watch; who joins is seen within a heartbeat.
-    const shortestMs = found.members > 1 ? CHECK_MS : 3 * CHECK_MS;
-    this.#everyMs = Math.max((found.members * CHECK_MS) / 4, shortestMs);
-    if (found.status === null || found.status === 'dead') declaredDead(id);
-    else await this.#judge(db, found.free);
-    if (found.status === 'draining') tell('drainAsked');
-    return this.#nextMs(before);
-  }
-
-  #nextMs(everyMsBefore: number): number {
-    const { heartbeatMs, confirmedAgoMs } = this.#deps;
-    if (this.#freeLocks.any || this.#unseen) return CONFIRM_MS;
-    // Workers that were started together must not go on checking together.
-    if (this.#everyMs > 1.25 * everyMsBefore) {
-      return Math.min(this.#everyMs, heartbeatMs) * Math.random();
-    }
-    // A heartbeat was due and not counted when somebody has locked the row: no hot loop then.
-    const beatInMs = Math.max(heartbeatMs - confirmedAgoMs(), heartbeatMs / 4);
-    return Math.min(this.#everyMs * (0.75 + Math.random() * 0.5), beatInMs);
-  }
-
-  /** Others may rely on the lock only when it is held; so it is taken first and marked then. */
-  async #takeLock(db: Executor, id: string): Promise<void> {
-    const { connection, names, locks } = this.#deps;
-    const lockFor = locks() ? id : null;
-    await connection.holdLock(db, lockFor);
-    if (lockFor === this.#markedFor) return;
-    await markWatched(db, names, id, lockFor !== null);
-    this.#markedFor = lockFor;
-  }
+  let seenFor: string | null = null;
+  let epoch = 0;
+  let everyMs = 0;
 
   /** Its lock is held and marked, and no heartbeat since has shown that the session lasts. */
-  get #unseen(): boolean {
-    return this.#markedFor !== this.#seenFor && this.#markedFor !== null;
+  const isUnseen = () => markedFor !== seenFor && markedFor !== null;
+
+  /** Others may rely on the lock only when it is held; so it is taken first and marked then. */
+  async function takeLock(db: Executor, id: string): Promise<void> {
+    const lockFor = locks() ? id : null;
+    await connection.holdLock(db, lockFor);
+    if (lockFor === markedFor) return;
+    await markWatched(db, names, id, lockFor !== null);
+    markedFor = lockFor;
   }
 
   /** Only a session that has lasted for a while may declare workers dead. */
-  async #judge(db: Executor, free: readonly string[]): Promise<void> {
-    const { connection, names, locks, tell } = this.#deps;
-    const trustedAfterMs = connection.reconnected ? this.#everyMs + OUTAGE_MS : CHECK_MS;
-    if (!locks() || connection.ageMs < trustedAfterMs) return this.#freeLocks.clear();
-    const confirmed = this.#freeLocks.record(free, monotonicMs());
+  async function judge(db: Executor, free: readonly string[]): Promise<void> {
+    const trustedAfterMs = connection.reconnected ? everyMs + OUTAGE_MS : CHECK_MS;
+    if (!locks() || connection.ageMs < trustedAfterMs) return freeLocks.clear();
+    const confirmed = freeLocks.record(free, monotonicMs());
     if (confirmed.length === 0) return;
     const gone = await declareGone(db, names, confirmed);
-    this.#freeLocks.clear();
+    freeLocks.clear();
     if (gone.length > 0) tell('gone', gone);
   }
+
+  function nextMs(everyMsBefore: number): number {
+    if (freeLocks.any || isUnseen()) return CONFIRM_MS;
+    // Workers that were started together must not go on checking together.
+    if (everyMs > 1.25 * everyMsBefore) return Math.min(everyMs, heartbeatMs) * Math.random();
+    // A heartbeat was due and not counted when somebody has locked the row: no hot loop then.
+    const beatInMs = Math.max(heartbeatMs - confirmedAgoMs(), heartbeatMs / 4);
+    return Math.min(everyMs * (0.75 + Math.random() * 0.5), beatInMs);
+  }
+
+  return async (db) => {
+    const id = workerId();
+    await takeLock(db, id);
+    const sentAt = monotonicMs();
+    const due = isUnseen() || confirmedAgoMs() >= heartbeatMs / 2;
+    const found = await findGone(db, names, id, due ? deps.metadata() : null);
+    // The worker re-registered during the query; discard the result.
+    if (id !== workerId()) return 0;
+    if (found.epoch !== epoch) tell('epoch', found.epoch);
+    epoch = found.epoch;
+    if (found.beat) {
+      deps.confirmed(id, sentAt);
+      if (isUnseen()) tell('watched');
+      seenFor = markedFor;
+    }
+    const before = everyMs;
+    // Alone there is nobody to watch; who joins is seen within a heartbeat.
+    const shortestMs = found.members > 1 ? CHECK_MS : 3 * CHECK_MS;
+    everyMs = Math.max((found.members * CHECK_MS) / 4, shortestMs);
+    if (found.status === null || found.status === 'dead') deps.declaredDead(id);
+    else await judge(db, found.free);
+    if (found.status === 'draining') tell('drainAsked');
+    return nextMs(before);
+  };
 }

@@ -1,21 +1,31 @@
 /**
- * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws.
- *
- * A payload that does not fit the schema, or whose version no upgrade leads from, makes a dead letter at once: a human
- * retries it after a deploy. When the time limit is over the signal is aborted and the attempt fails. Whatever aborted the
- * signal, the attempt of a handler that goes on is over after a grace (leaks.ts): its place is free.
+ * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws. A payload
+ * that cannot be read makes a dead letter at once: a human retries it after a deploy. When the time limit is over the
+ * signal is aborted and the attempt fails. Whatever aborted the signal, the attempt of a handler that goes on is over
+ * after a grace.
  */
 import type { NewJob } from '../../enqueue/insert.js';
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
 import { errorText } from '../../job/errors/failure.js';
+import type { JobDefinition } from '../../job/job.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
-import type { ContextDeps } from './context-deps.js';
-import type { Route } from './handler-context.js';
+import type { ContextDeps, HandlerContext, Many } from './handler-context.js';
 import type { Leakable } from './leaks.js';
 import type { LeasedJob } from './leased-job.js';
 import { resultText } from './result.js';
+
+export type Handler = (context: HandlerContext<unknown>) => unknown;
+
+export interface Route {
+  readonly job: JobDefinition<unknown, unknown>;
+  /** Of one job, also of a type that is handled in batches. */
+  readonly handler: Handler;
+  readonly many?: Many;
+  /** The handler is that of a batch, and has other jobs. */
+  readonly inBatch?: boolean;
+}
 
 export type Outcome =
   | {
@@ -26,7 +36,7 @@ export type Outcome =
     }
   /** A transaction of the handler's completed the job, and it committed. */
   | { readonly kind: 'transacted' }
-  /** The handler put the completion into a transaction of its own and returned. The archive knows whether it committed. */
+  /** The handler put the completion into a transaction of its own. The archive knows whether that committed. */
   | { readonly kind: 'handed'; readonly ifNot: () => Failure }
   | Failure
   | ({ readonly kind: 'dead_letter' } & Described)
@@ -54,7 +64,7 @@ export function described(error: unknown) {
   return { error: text, thrown: error, errorType: errorType(error), summary: summaryOf(text) };
 }
 
-/** One line of an error, and not too long a one. */
+/** The first line of an error, cut if it is long. */
 export function summaryOf(text: string): string {
   const line = text.split('\n', 1)[0] as string;
   return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line;
@@ -128,7 +138,7 @@ class Attempt implements Leakable {
     if (isA(error, HoldfastError) && DEAD_LETTER_AT_ONCE.has(error.code)) {
       return { kind: 'dead_letter', ...described(error) };
     }
-    return this.#failed(error, false);
+    return this.#failed(error);
   }
 
   get of() {
@@ -157,7 +167,9 @@ class Attempt implements Leakable {
       if (this.#timeoutMs !== null) this.#limit(this.#timeoutMs);
       if (this.#held.aborted) this.aborted();
       const ended = (outcome: Outcome) => {
-        this.#ended();
+        if (this.#timer) clearTimeout(this.#timer);
+        this.#held.attempt = null;
+        if (this.#held.aborted) this.#deps.leaks?.ended(this);
         resolve(outcome);
       };
       const end = (outcome: Outcome | Promise<Outcome>) =>
@@ -171,12 +183,6 @@ class Attempt implements Leakable {
     });
   }
 
-  #ended(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#held.attempt = null;
-    if (this.#held.aborted) this.#deps.leaks?.ended(this);
-  }
-
   #over(outcome: Outcome): void {
     this.#decided = true;
     this.#decide(outcome);
@@ -188,10 +194,9 @@ class Attempt implements Leakable {
   }
 
   abandon(): void {
-    const context = this.#context;
-    context.end('failed');
-    context.cutOff();
-    this.#over({ kind: context.completion === 'done' ? 'transacted' : 'lost' });
+    this.#context.end('failed');
+    this.#context.cutOff();
+    this.#over({ kind: this.#context.completion === 'done' ? 'transacted' : 'lost' });
   }
 
   /** Asked in the tick in which the attempt ends: a call begins before that, or is refused. */
@@ -233,11 +238,10 @@ class Attempt implements Leakable {
     return this.#failed(error, context.completion === 'handed');
   }
 
-  #failed(error: unknown, handed: boolean): Failure {
-    if (isA(error, RetryLater)) {
-      return { kind: 'failed', delayMs: bounded(error.delayMs), ...described(error), handed };
-    }
-    const { delayMs, problem } = this.#route.job.retry(this.#held.row.attempts, error);
+  #failed(error: unknown, handed = false): Failure {
+    const { delayMs, problem } = isA(error, RetryLater)
+      ? { delayMs: bounded(error.delayMs) }
+      : this.#route.job.retry(this.#held.row.attempts, error);
     if (problem !== undefined)
       this.#deps.log.warn(
         { ...this.#facts(problem) },

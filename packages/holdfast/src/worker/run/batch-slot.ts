@@ -1,9 +1,8 @@
 /**
- * The place of one job in a batch, kept from before its payload is read. Its attempt waits here for what becomes of
- * it. In a run of a key each waits for the one before it; once that one has failed, those behind it are stopped:
- * nothing that they do counts any more, and they go back unspent.
+ * The place of one job in a batch. Its attempt waits here for what becomes of it. In a run of a key each waits for the
+ * one before it; once one has failed, those behind it are stopped: nothing that they do counts, and they go back
+ * unspent.
  */
-import type { Member } from './completion.js';
 import type { JobContext } from './context.js';
 import { type BatchJob, leaseLost } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
@@ -58,10 +57,6 @@ export class BatchSlot {
     return this.#context as JobContext<unknown>;
   }
 
-  get member(): Member {
-    return { held: this.held as LeasedJob, context: this.context };
-  }
-
   /** Its attempt is over. If it did not come here, as with a payload that cannot be read, it did not succeed. */
   leave(): void {
     if (!this.#context) this.#behind?.stop();
@@ -82,15 +77,18 @@ export class BatchSlot {
   }
 
   done(result: unknown): void {
-    this.decided = true;
     this.#resolve(result);
-    this.onDecided();
+    this.#decide();
   }
 
   fail(error: unknown): void {
     if (!this.decided) this.#behind?.stop();
-    this.decided = true;
     this.#reject(error);
+    this.#decide();
+  }
+
+  #decide(): void {
+    this.decided = true;
     this.onDecided();
   }
 
@@ -99,14 +97,12 @@ export class BatchSlot {
     if (this.#lost) this.#behind?.stop();
   }
 
-  /** The job before it has failed. */
   stop(): void {
-    const context = this.#context;
+    const { held } = this;
     this.#stopped = true;
     this.decided = true;
     // What it records from now on would stand although the job before it has not succeeded.
-    context?.end('failed');
-    const { held } = this;
+    this.#context?.end('failed');
     held?.abort(leaseLost(held.id, 'what it does behind a failed job of its key'));
     this.#behind?.stop();
     this.onDecided();

@@ -4,15 +4,15 @@
  */
 import type pg from 'pg';
 import { childLogger, type Logger } from '../../postgres/log/log.js';
+import type { Route } from './attempt.js';
 import { BatchSlot } from './batch-slot.js';
 import { completeTogether } from './completion.js';
 import type { JobContext } from './context.js';
-import type { ContextDeps } from './context-deps.js';
-import type { Route } from './handler-context.js';
 import {
   type BatchContext,
   type BatchHandler,
   type BatchJob,
+  type ContextDeps,
   jobState,
   type Many,
 } from './handler-context.js';
@@ -160,10 +160,11 @@ async function complete<Value>(
   deps: ContextDeps | null,
   work: (tx: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> {
-  const members = open.map((slot) => slot.member);
-  if (deps && open.length > 1) return completeTogether(members, deps, work);
+  const contexts = open.map(({ context }) => context);
+  const [first] = contexts as [JobContext<unknown>];
+  if (deps && open.length > 1) return completeTogether(contexts, deps, work);
   let value!: Value;
-  await (open[0] as BatchSlot).context.transaction(async (tx) => {
+  await first.transaction(async (tx) => {
     // A batch has no result of its own, whatever its size.
     value = await work(tx);
   });

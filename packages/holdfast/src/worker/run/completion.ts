@@ -10,30 +10,13 @@ import { withClient } from '../../postgres/connect/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
 import { complete } from '../../settle/complete.js';
-import type { ContextDeps } from './context-deps.js';
-import { jobState, leaseLost } from './handler-context.js';
-import type { LeasedJob } from './leased-job.js';
-import type { OpenCalls } from './open-calls.js';
+import type { JobContext } from './context.js';
+import { type ContextDeps, jobState, leaseLost } from './handler-context.js';
 
-/** The part of a job's context that a completion reads and changes. */
-export interface Completing {
-  completion: 'none' | 'done' | 'handed';
-  refusal: unknown;
-  connection: ((error: Error) => void) | null;
-  readonly writing: OpenCalls;
-  readonly isOver: boolean;
-  /** The children that go with the completion; from then on no more are taken. */
-  handOver(): readonly NewJob[];
-  takeBack(): void;
-}
-
-export interface Member {
-  readonly held: LeasedJob;
-  readonly context: Completing;
-}
+type Members = readonly JobContext<unknown>[];
 
 /** Jobs of the same keys that ran before are settled first: a crash must not repeat them after these. */
-export async function inTheirTurn(members: readonly Member[], doing: string): Promise<void> {
+export async function inTheirTurn(members: Members, doing: string): Promise<void> {
   const inside = new Set(members.map(({ held }) => held));
   for (const { held } of members) {
     const { before } = held;
@@ -45,13 +28,13 @@ export async function inTheirTurn(members: readonly Member[], doing: string): Pr
 
 /** A transaction that has the completions of these jobs in it. One that is surely rolled back leaves them ours. */
 export function committing<Value>(
-  members: readonly Member[],
+  members: Members,
   pool: pg.Pool,
   work: (tx: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> {
   return withClient(pool, async (client, cutOff) => {
     let committing = false;
-    for (const { context } of members) context.connection = cutOff;
+    for (const one of members) one.connection = cutOff;
     try {
       await client.query('BEGIN');
       const value = await work(client);
@@ -62,7 +45,7 @@ export function committing<Value>(
         throw jobState(
           `A query that failed broke the transaction of job ${members[0]?.held.id} after its completion was written, so nothing was committed. Wait for every query inside of the transaction.`,
         );
-      for (const { context } of members) context.completion = 'done';
+      for (const one of members) one.completion = 'done';
       return value;
     } catch (error) {
       // A COMMIT that had no answer in time may have been done: a refusal of the server has a code.
@@ -73,7 +56,7 @@ export function committing<Value>(
       );
       throw error;
     } finally {
-      for (const { context } of members) context.connection = null;
+      for (const one of members) one.connection = null;
     }
   });
 }
@@ -81,24 +64,24 @@ export function committing<Value>(
 /** Writes the children of these jobs and the completions. `result`: of a single job. */
 export async function completeIn(
   tx: Queryable,
-  members: readonly Member[],
+  members: Members,
   deps: ContextDeps,
   doing: string,
   result: string | null = null,
 ): Promise<void> {
   // What is enqueued from here on is refused: it would not be written.
-  const children = members.flatMap(({ context }) => context.handOver());
+  const children = members.flatMap((one) => one.handOver());
   const jobs = members.map(({ held: { id, generation } }) => ({ id, generation, result }));
   let moved: Set<string>;
   try {
     // The children first: the completion locks the row, and from then on the transaction should be short.
     if (children.length > 0) await writeChildren(tx, children, deps);
     for (const { held } of members) held.settling = true;
-    const { workerId } = (members[0] as Member).held;
+    const workerId = members[0]?.held.workerId as string;
     moved = new Set(await complete(executor(tx), deps.names, workerId, jobs));
   } catch (error) {
     takeBack(members);
-    if (isRefusedToAll(error)) for (const { context } of members) context.refusal = error;
+    if (isRefusedToAll(error)) for (const one of members) one.refusal = error;
     throw error;
   }
   const lost = members.filter(({ held }) => !moved.has(held.id));
@@ -109,7 +92,6 @@ export async function completeIn(
   if (lost[0]) throw leaseLost(lost[0].held.id, doing);
 }
 
-/** Into a transaction of the handler's. */
 export async function writeChildren(
   tx: Queryable,
   children: readonly NewJob[],
@@ -121,12 +103,12 @@ export async function writeChildren(
   return written;
 }
 
-function takeBack(members: readonly Member[]): void {
-  for (const { context } of members) context.takeBack();
+function takeBack(members: Members): void {
+  for (const one of members) one.takeBack();
 }
 
 export async function completeTogether<Value>(
-  members: readonly Member[],
+  members: Members,
   deps: ContextDeps,
   work: (tx: pg.PoolClient) => Promise<Value>,
 ): Promise<Value> {
@@ -134,8 +116,8 @@ export async function completeTogether<Value>(
   await inTheirTurn(members, doing);
   return committing(members, deps.pool, async (tx) => {
     const value = await work(tx);
-    await Promise.all(members.map(({ context }) => context.writing.ended()));
-    const over = members.find(({ held, context }) => held.lost || held.gone || context.isOver);
+    await Promise.all(members.map(({ writing }) => writing.ended()));
+    const over = members.find(({ held, isOver }) => held.lost || held.gone || isOver);
     if (over) throw leaseLost(over.held.id, doing);
     await completeIn(tx, members, deps, doing);
     return value;

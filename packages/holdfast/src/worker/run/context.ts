@@ -1,5 +1,5 @@
 /**
- * The handler's context: the job (job-facts.ts), and what a handler may do with it under its fence. `transaction` and
+ * The handler's context: the job (leased-job.ts), and what a handler may do with it under its fence. `transaction` and
  * `complete` settle the job inside a transaction: the handler's writes, the completion and the result commit together or
  * not at all. `once` remembers an effect outside Postgres. `enqueue` hands children over with the completion.
  */
@@ -21,17 +21,14 @@ import {
 import { checkKey } from '../../job/key.js';
 import { mayPass } from '../../postgres/connect/pool.js';
 import type { Queryable } from '../../postgres/queryable.js';
-import { committing, completeIn, inTheirTurn, type Member, writeChildren } from './completion.js';
-import type { ContextDeps } from './context-deps.js';
-import { type HandlerContext, jobState, leaseLost } from './handler-context.js';
-import { JobFacts } from './job-facts.js';
-import type { LeasedJob } from './leased-job.js';
+import { committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
+import { type ContextDeps, type HandlerContext, jobState, leaseLost } from './handler-context.js';
+import { JobFacts, type LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
 import { isNew, resultText } from './result.js';
 
 /** What the run needs to know of a context after the handler has ended. */
 export class JobContext<Payload> extends JobFacts<Payload> implements HandlerContext<Payload> {
-  readonly #job: LeasedJob;
   readonly #deps: ContextDeps;
   #tx: Queryable | null = null;
   #transacting = false;
@@ -47,13 +44,11 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   readonly calls = new OpenCalls();
   /** Those that make children: a completion takes them along. */
   readonly writing = new OpenCalls();
-  /** By name, the effects that are under way. */
   #effects: Map<string, Promise<unknown>> | null = null;
   #over: 'returned' | 'failed' | null = null;
 
   constructor(job: LeasedJob, payload: Payload, deps: ContextDeps) {
     super(job, payload, deps.log);
-    this.#job = job;
     this.#deps = deps;
   }
 
@@ -122,7 +117,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const stands = await this.#record(name, text);
     if (stands === null) {
       // Completed by this handler meanwhile, the row is gone for a good reason.
-      if (this.completion === 'none') this.#job.gone = true;
+      if (this.completion === 'none') this.held.gone = true;
       throw leaseLost(this.id, `the marker of the effect "${name}"`);
     }
     return JSON.parse(stands).value;
@@ -130,7 +125,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   async #record(name: string, value: string): Promise<string | null> {
     const { names, engine } = this.#deps;
-    const owner = { workerId: this.#job.workerId, id: this.id, generation: this.fenceToken };
+    const owner = { workerId: this.held.workerId, id: this.id, generation: this.fenceToken };
     try {
       return await recordEffect(engine, names, owner, name, value);
     } catch (error) {
@@ -157,9 +152,9 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
       );
     this.#transacting = true;
     try {
-      await inTheirTurn([this.#member], 'the transaction');
+      await inTheirTurn([this], 'the transaction');
       await this.writing.ended();
-      return await committing([this.#member], this.#deps.pool, async (tx) => {
+      return await committing([this], this.#deps.pool, async (tx) => {
         this.#tx = tx;
         try {
           const value = await work(tx);
@@ -179,12 +174,12 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const doing = 'the completion';
     this.#assertHeld(doing);
     checkTx(tx);
-    await inTheirTurn([this.#member], doing);
+    await inTheirTurn([this], doing);
     await this.writing.ended();
     // Again: another call may have completed the job meanwhile, or the attempt may be over.
     this.#assertHeld(doing);
-    const text = resultText(result, this.#job, this.#deps);
-    await completeIn(tx, [this.#member], this.#deps, doing, text);
+    const text = resultText(result, this.held, this.#deps);
+    await completeIn(tx, [this], this.#deps, doing, text);
   }
 
   /** Its completion goes into a transaction. Returns its children, which go with it. */
@@ -199,12 +194,8 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     // After the end the job is being settled, and what that does is not to be undone here.
     if (this.#over) return;
     this.completion = 'none';
-    this.#job.settling = false;
+    this.held.settling = false;
     this.children.unshift(...this.#handed.splice(0));
-  }
-
-  get #member(): Member {
-    return { held: this.#job, context: this };
   }
 
   async #enqueue<Input>(
@@ -254,7 +245,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   #assertHeld(doing: string): void {
     // A failed attempt has given its lease up: the next one may have begun.
-    if (this.#job.lost || this.#job.gone || this.#over === 'failed')
+    if (this.held.lost || this.held.gone || this.#over === 'failed')
       throw leaseLost(this.id, doing);
     if (this.#over) {
       // Whoever called it may not be listening any more.

@@ -1,10 +1,10 @@
 /**
- * Jobs of one type that wait to be handled together: until there are as many as one call takes, or the first of
- * them has waited for its time. Jobs of one key keep their order. A run of a key that does not fit is cut; what is
- * cut off must not begin before the part before it has succeeded, so it is handed out apart.
+ * Jobs of one type that wait to be handled together: until one call is full, or the first of them has waited for its
+ * time. Jobs of one key keep their order: what is cut off a run must not begin before the part before it has succeeded.
  */
 import type { Time, Timer } from '../time.js';
-import type { Many, Route } from './handler-context.js';
+import type { Route } from './attempt.js';
+import type { Many } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
 export class Gather {
@@ -15,7 +15,6 @@ export class Gather {
   readonly #time: Time;
   readonly #ready: () => void;
   #waiting: { readonly run: LeasedJob[]; readonly since: number }[] = [];
-  /** How many jobs wait. */
   size = 0;
   #timer: Timer | null = null;
 
@@ -33,9 +32,7 @@ export class Gather {
 
   /** `next`: what was cut from a run comes before the others. */
   add(run: LeasedJob[], next = false): void {
-    const waiting = { run, since: this.#time.now() };
-    if (next) this.#waiting.unshift(waiting);
-    else this.#waiting.push(waiting);
+    this.#waiting[next ? 'unshift' : 'push']({ run, since: this.#time.now() });
     this.size += run.length;
     this.#plan();
   }

@@ -1,4 +1,4 @@
-/** What a handler is given, of one job or of several, and how it asks for several. */
+/** What a handler is given, of one job or of several, how it asks for several, and what giving it needs. */
 import type pg from 'pg';
 import type { Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors/errors.js';
@@ -10,8 +10,12 @@ import {
 } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
+import type { LockGate } from '../../postgres/connect/lock-gate.js';
 import type { Logger } from '../../postgres/log/log.js';
-import type { Queryable } from '../../postgres/queryable.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor, Queryable } from '../../postgres/queryable.js';
+import type { SharedDeps, WorkerDeps } from '../deps.js';
+import type { Leaks } from './leaks.js';
 
 export interface HandlerContext<Payload> {
   readonly payload: Payload;
@@ -87,17 +91,6 @@ export type BatchHandler<Payload> = (
 /** What a route has for a type that is handled in batches. */
 export type Many = Readonly<ReturnType<typeof resolveBatch>>;
 
-export type Handler = (context: HandlerContext<unknown>) => unknown;
-
-export interface Route {
-  readonly job: JobDefinition<unknown, unknown>;
-  /** Of one job, also of a type that is handled in batches. */
-  readonly handler: Handler;
-  readonly many?: Many;
-  /** The handler is that of a batch, and has other jobs. */
-  readonly inBatch?: boolean;
-}
-
 const OPTIONS = { max: true, within: true } as const satisfies Known<BatchOptions>;
 
 export function resolveBatch(options: BatchOptions | undefined, handler: BatchHandler<never>) {
@@ -108,6 +101,23 @@ export function resolveBatch(options: BatchOptions | undefined, handler: BatchHa
     withinMs: durationMs(within, 'within of handleMany()', { min: 0, max: 60_000 }),
     handler: handler as BatchHandler<unknown>,
   };
+}
+
+type Shared = Pick<SharedDeps, 'engine' | 'log' | 'emit'>;
+type OfWorker = Pick<WorkerDeps, 'pool' | 'maxPayloadBytes' | 'tracing'>;
+
+/** Effect markers are written by `engine`: handlers cannot exhaust it by holding transactions. */
+export interface ContextDeps extends Shared, OfWorker {
+  readonly names: Names;
+  /** The worker's own, for completions with children: handlers cannot exhaust it. */
+  readonly ownPool: pg.Pool;
+  /** For transactions on it; left out where there is one queue only. */
+  readonly gate?: LockGate;
+  /** What a transaction on it begins with, if its sessions cannot keep settings. */
+  readonly begin?: string;
+  readonly plain: Executor;
+  /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
+  readonly leaks?: Leaks;
 }
 
 /** What the handler asked for does not fit the state of its job. */

@@ -1,7 +1,7 @@
 /**
- * Handlers that run on although their job has left this worker: it was cancelled, its time was over, its lease was lost, or
- * the worker stops. After a grace, counted from the abort of its signal, such a handler gives its place to another and
- * counts as leaked until it ends. Nothing can stop it from outside. One for all queues of a worker.
+ * Handlers that run on although their job has left this worker, for whatever reason. After a grace, counted from the
+ * abort of its signal, such a handler gives up its place and counts as leaked until it ends. One for all queues of a
+ * worker.
  */
 import type { SharedDeps } from '../deps.js';
 import type { TroubleReport } from '../lease/protocol.js';
@@ -15,7 +15,6 @@ export interface Leakable {
 }
 
 interface LeaksDeps extends Pick<SharedDeps, 'time' | 'settings' | 'log' | 'emit'> {
-  /** There are as many as `maxLeaked`. */
   readonly drainAsked: (leaked: number) => void;
 }
 
@@ -26,7 +25,6 @@ export function newLeaks({ time, settings, log, emit, drainAsked }: LeaksDeps) {
   const leaked = new Set<Leakable>();
   let stopped = false;
 
-  /** By queue and type. */
   function counts(): TroubleReport['leaked'] {
     const by: Record<string, Record<string, number>> = {};
     for (const { of } of leaked) {

@@ -1,9 +1,10 @@
 /**
- * A claimed row held by this process, from the claim to the settle. It remembers under which id it was claimed: a worker
- * that was declared dead and came back settles nothing in the name of its new self. The abort controller is made only when
- * a handler asks for its signal: it is the dearest object of a short job.
+ * A claimed row held by this process, from the claim to the settle, under the id by which it was claimed: a worker that
+ * was declared dead settles nothing in the name of its new self. The abort controller, the dearest object of a short
+ * job, is made only when a handler asks for its signal.
  */
 import type { ClaimedJob } from '../../claim/take.js';
+import { childLogger, type Logger } from '../../postgres/log/log.js';
 import type { Processing } from '../../tracing/tracing.js';
 import type { SettleResult } from '../events.js';
 import type { Batch } from '../lease/batches.js';
@@ -34,7 +35,6 @@ export class LeasedJob {
   /** Something may stand behind it that its claim did not take. */
   hasMore = false;
   started = false;
-  /** How many jobs its handler has at once. */
   together = 1;
   /** How long its handler took; null until it has ended. */
   ranMs: number | null = null;
@@ -120,5 +120,60 @@ export class LeasedJob {
     this.#abortReason = reason;
     this.#controller?.abort(reason);
     this.attempt?.aborted();
+  }
+}
+
+/** The part of a handler's context that says which job it is. */
+export class JobFacts<Payload> {
+  readonly payload: Payload;
+  readonly held: LeasedJob;
+  readonly #workerLog: Logger;
+  #log: Logger | null = null;
+
+  constructor(held: LeasedJob, payload: Payload, workerLog: Logger) {
+    this.held = held;
+    this.payload = payload;
+    this.#workerLog = workerLog;
+  }
+
+  get id() {
+    return this.held.row.id;
+  }
+  get type() {
+    return this.held.row.type;
+  }
+  get queue() {
+    return this.held.queue;
+  }
+  get partitionKey() {
+    return this.held.row.partitionKey;
+  }
+  get attempt() {
+    return this.held.row.attempts;
+  }
+  get maxAttempts() {
+    return this.held.row.maxAttempts;
+  }
+  get fenceToken() {
+    return this.held.row.leaseGeneration;
+  }
+  get headers(): Readonly<Record<string, string>> {
+    return this.held.row.headers ? JSON.parse(this.held.row.headers) : {};
+  }
+  get scheduledAt(): Date | null {
+    const at = this.headers.holdfast_scheduled_at;
+    return at === undefined ? null : new Date(at);
+  }
+  get createdAt() {
+    const { createdAt, cursorAt } = this.held.row;
+    return new Date(createdAt ?? cursorAt);
+  }
+  get signal() {
+    return this.held.signal;
+  }
+  get log() {
+    const { id, type, attempt } = this;
+    this.#log ??= childLogger(this.#workerLog, { job: id, type, attempt });
+    return this.#log;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Calls of a handler that have not ended. A handler may forget to wait for one; then the attempt waits in
- * its place, and the failure of a call that nobody asked about is the attempt's, whenever it came.
+ * Calls of a handler that have not ended. Where a handler forgets to wait for one, the attempt waits in its place, and
+ * a failure that nobody asked about is the attempt's.
  */
 import { setImmediate } from 'node:timers/promises';
 
@@ -41,14 +41,11 @@ export class OpenCalls {
   add(call: Call<unknown>): void {
     this.#open ??= new Set();
     const open = this.#open;
-    const over: Promise<void> = call
-      .over((error) => {
-        this.#failed ??= [];
-        this.#failed.push({ call, error });
-      })
-      .then(() => {
-        open.delete(over);
-      });
+    const failed = (error: unknown) => {
+      this.#failed ??= [];
+      this.#failed.push({ call, error });
+    };
+    const over: Promise<void> = call.over(failed).then(() => void open.delete(over));
     open.add(over);
   }
 

@@ -1,12 +1,11 @@
 /**
- * The result of a job: what its handler returned, as JSON, kept in the archive. It is bounded, because it is written with
- * every completion. What cannot be kept is logged, and the job completes without it. `undefined`, `null` and the Result of
- * a query of pg are no result.
+ * The result of a job: what its handler returned, as JSON, kept in the archive and therefore bounded. What cannot be
+ * kept is logged, and the job completes without it. `undefined`, `null` and the Result of a query of pg are no result.
  */
 import { HoldfastError } from '../../job/errors/errors.js';
 import { encodePayload } from '../../job/payload.js';
 import type { Logger } from '../../postgres/log/log.js';
-import type { ContextDeps } from './context-deps.js';
+import type { ContextDeps } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
 /** A result is an answer, not a document; larger things belong into a table of their own. */
@@ -33,8 +32,8 @@ export function resultText(value: unknown, held: LeasedJob, deps: ContextDeps): 
   try {
     return encodePayload(value, ENCODING);
   } catch (error) {
-    const { id, queue } = held;
-    const { type } = held.row;
+    const { id, queue, row } = held;
+    const { type } = row;
     const why = reason(error);
     deps.emit({ kind: 'result-refused', queue, id, type, why });
     if (isNew(deps.log, 'result', queue, type))

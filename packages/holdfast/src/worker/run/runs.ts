@@ -1,13 +1,13 @@
 /**
- * The runs of one queue: what was claimed and waits for a handler, and what is being worked through. A job without order
- * is a run of its own; ordered jobs of one key that came together are one run. Runs of a type that is handled in batches
- * wait for each other first (gather.ts); a batch is one handler, as a run is.
+ * The runs of one queue that wait for a handler or have one. A job without order is a run of its own; ordered jobs of
+ * one key that came together are one run. Runs of a type that is handled in batches wait for each other first
+ * (gather.ts).
  *
- * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with such
- * handlers the event loop goes on, so that settles and signals do not wait for all.
+ * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with
+ * such handlers the event loop goes on, so that settles and signals do not wait for all.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { ClaimBatch } from '../claim/claim-reader.js';
+import type { ClaimBatch } from '../claim/claim-sender.js';
 import { AHEAD_MS } from '../claim/prefetch.js';
 import { PACE_MS, type Timer } from '../time.js';
 import { runBatch } from './batch.js';
@@ -31,7 +31,6 @@ export class Runs {
   #waiting: (LeasedJob[] | Gather)[] = [];
   #starting = false;
   #yielding = false;
-  /** How many handlers run. */
   running = 0;
   /** Jobs whose handler has not ended: those of the waiting runs and of the running ones. */
   unfinished = 0;
@@ -43,9 +42,12 @@ export class Runs {
   constructor(deps: RunsDeps) {
     this.#deps = deps;
     this.#one = oneJob({ ...deps, ended: () => void this.unfinished-- });
+    const ready = (gather: Gather) => {
+      this.#queueIfReady(gather);
+      deps.changed();
+    };
     for (const [type, { job, many }] of deps.routes)
-      if (many)
-        this.#gathers.set(type, new Gather(job, many, deps.time, (one) => this.#ready(one)));
+      if (many) this.#gathers.set(type, new Gather(job, many, deps.time, ready));
   }
 
   get waiting(): number {
@@ -67,7 +69,7 @@ export class Runs {
       if (!gather) (first ? before : this.#waiting).push(run);
       else {
         gather.add(run);
-        if (gather.isReady) this.#queue(gather);
+        this.#queueIfReady(gather);
       }
     }
     if (first) this.#waiting.unshift(...before);
@@ -81,13 +83,8 @@ export class Runs {
     return gather && run.every(({ row }) => row.type === type) ? gather : undefined;
   }
 
-  #ready(gather: Gather): void {
-    this.#queue(gather);
-    this.#deps.changed();
-  }
-
-  #queue(gather: Gather): void {
-    if (gather.queuedAt !== null) return;
+  #queueIfReady(gather: Gather): void {
+    if (!gather.isReady || gather.queuedAt !== null) return;
     gather.queuedAt = this.#deps.time.now();
     this.#waiting.push(gather);
   }
@@ -102,7 +99,11 @@ export class Runs {
       while (this.running < this.#deps.settings.concurrency && this.#waiting.length > 0) {
         if (!this.#deps.mayStart()) break;
         if (ranMs > PACE_MS) {
-          this.#yield();
+          this.#yielding = true;
+          void setImmediate().then(() => {
+            this.#yielding = false;
+            this.#deps.changed();
+          });
           break;
         }
         // It waits no more before it begins: its handler may release everything that waits.
@@ -119,39 +120,25 @@ export class Runs {
     if (this.#waiting.length > 0) this.#watchWaiting();
   }
 
-  #yield(): void {
-    this.#yielding = true;
-    void setImmediate().then(() => {
-      this.#yielding = false;
-      this.#deps.changed();
-    });
-  }
-
   /** Jobs that were claimed ahead and then wait behind slow handlers go back, for others to run. */
   #watchWaiting(): void {
-    this.#staleTimer ??= this.#deps.time.after(STALE_MS, () => {
+    const { time, prefetch } = this.#deps;
+    this.#staleTimer ??= time.after(STALE_MS, () => {
       this.#staleTimer = null;
       const [oldest] = this.#waiting;
       if (!oldest) return;
-      const waitedMs = this.#waitedMs(oldest);
+      const since = oldest instanceof Gather ? oldest.queuedAt : oldest[0]?.claim.claimedAt;
+      const waitedMs = time.now() - (since as number);
       if (waitedMs < STALE_MS) return this.#watchWaiting();
       // First the estimate, or the next claim would take them again.
-      this.#deps.prefetch.recordWait(waitedMs);
+      prefetch.recordWait(waitedMs);
       this.release(this.#waiting.splice(0).flatMap(released));
     });
   }
 
-  #waitedMs(next: LeasedJob[] | Gather): number {
-    const since = next instanceof Gather ? next.queuedAt : next[0]?.claim.claimedAt;
-    return this.#deps.time.now() - (since as number);
-  }
-
   #begin(run: LeasedJob[]): void {
     const [held] = run;
-    if (!held || run.length > 1) {
-      void this.work(run);
-      return;
-    }
+    if (!held || run.length > 1) return void this.work(run);
     this.running++;
     const ran = this.#runOne(held, null);
     if (ran instanceof Promise) void ran.then((ok) => this.#end(run, ok ? held : null));
@@ -190,7 +177,7 @@ export class Runs {
   #beginBatch(gather: Gather): void {
     gather.queuedAt = null;
     const { runs, rest } = gather.take();
-    if (gather.isReady) this.#queue(gather);
+    this.#queueIfReady(gather);
     if (runs.length > 0) void this.#workBatch(gather, runs, rest);
   }
 
@@ -212,16 +199,14 @@ export class Runs {
   #addRest(gather: Gather, rest: LeasedJob[], before: LeasedJob, succeeded: boolean): void {
     const [first] = rest;
     if (!first) return;
-    if (!succeeded || this.#stopping || before.failed) {
-      this.release(rest);
-      return;
+    if (!succeeded || this.#stopping || before.failed) this.release(rest);
+    else {
+      first.before = before;
+      gather.add(rest, true);
+      this.#queueIfReady(gather);
     }
-    first.before = before;
-    gather.add(rest, true);
-    if (gather.isReady) this.#queue(gather);
   }
 
-  /** Jobs that were not started go back to the queue, unspent. */
   release(jobs: readonly LeasedJob[]): void {
     this.unfinished -= jobs.length;
     for (const held of jobs) this.#deps.inFlight.release(held);

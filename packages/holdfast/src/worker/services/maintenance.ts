@@ -31,20 +31,16 @@ export function maintenanceServices(
   dead: (ids: readonly string[]) => void,
 ): readonly Service[] {
   // What is past its retention may stay a little longer.
-  const pruneEveryMs = 6 * everyMs;
+  const rare = (name: string, run: Service['run']) => ({ name, everyMs: 6 * everyMs, run });
+  const most = MAX_CHUNKS * PRUNE_CHUNK;
   const pruning = (name: string, what: typeof pruneAudit): Service => ({
-    name,
-    everyMs: pruneEveryMs,
-    atMost: MAX_CHUNKS * PRUNE_CHUNK,
-    run: ({ withBitmaps, names }) =>
+    ...rare(name, ({ withBitmaps, names }) =>
       inChunks(PRUNE_CHUNK, (limit) => withBitmaps((db) => prune(db, names, what, limit))),
+    ),
+    atMost: most,
   });
   const aged = (name: string, what: AgedPruning): Service => ({
-    name,
-    everyMs: pruneEveryMs,
-    // Of what it reads some stands: where it pruned half of the most, something may be left.
-    atMost: (MAX_CHUNKS * PRUNE_CHUNK) / 2,
-    run: async ({ withBitmaps, engine, names }) => {
+    ...rare(name, async ({ withBitmaps, engine, names }) => {
       let upTo: string | null = null;
       let [sum, seen] = [0, 0];
       await inChunks(PRUNE_CHUNK, async (limit) => {
@@ -54,42 +50,30 @@ export function maintenanceServices(
       });
       if (upTo !== null && seen > 0) await rememberPruned(engine, names, what, upTo);
       return sum;
-    },
+    }),
+    // Of what it reads some stands: where it pruned half of the most, something may be left.
+    atMost: most / 2,
   });
+  const sweep: Service['run'] = async ({ engine, names, workerId, ttlMs, maySweep }) => {
+    const swept = maySweep ? await sweepDeadWorkers(engine, names, workerId, ttlMs) : [];
+    if (swept.length > 0) dead(swept);
+    return swept.length;
+  };
+  const recover: Service['run'] = async ({ engine, names }) => {
+    const back = await recovery.recoverAll(names, await nextPages(engine, names));
+    await recovery.clearAll(names);
+    await forgetClaims(engine, names);
+    return back;
+  };
   return [
-    {
-      name: 'sweep',
-      everyMs,
-      run: async ({ engine, names, workerId, ttlMs, maySweep }) => {
-        const swept = maySweep ? await sweepDeadWorkers(engine, names, workerId, ttlMs) : [];
-        if (swept.length > 0) dead(swept);
-        return swept.length;
-      },
-    },
-    {
-      name: 'recover',
-      everyMs,
-      run: async ({ engine, names }) => {
-        const back = await recovery.recoverAll(names, await nextPages(engine, names));
-        await recovery.clearAll(names);
-        await forgetClaims(engine, names);
-        return back;
-      },
-    },
-    {
-      name: 'prune archive',
-      everyMs: pruneEveryMs,
-      run: ({ engine, names }) => pruneArchive(engine, names),
-    },
+    { name: 'sweep', everyMs, run: sweep },
+    { name: 'recover', everyMs, run: recover },
+    rare('prune archive', ({ engine, names }) => pruneArchive(engine, names)),
     aged('prune idempotency keys', pruneIdempotency),
     aged('prune unique keys', pruneUnique),
     aged('prune effect markers', pruneEffects),
     pruning('prune audit', pruneAudit),
     pruning('prune rates', pruneRates),
-    {
-      name: 'prune registry',
-      everyMs: pruneEveryMs,
-      run: ({ engine, names }) => forgetDeadWorkers(engine, names),
-    },
+    rare('prune registry', ({ engine, names }) => forgetDeadWorkers(engine, names)),
   ];
 }

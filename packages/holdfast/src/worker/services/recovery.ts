@@ -1,8 +1,8 @@
 /**
- * Recovery: when a worker has died, what it held goes back to the queues. Whoever declares it dead recovers at once, and so
- * does the first worker of each queue: two of the fleet. If they die meanwhile, their own deaths bring the next recovery.
- * Jobs that vanished with most of the fleet are suspects for a moment only: the worker that recovered them clears them
- * when that is over, or a round of maintenance does.
+ * Recovery: what a dead worker held goes back to the queues. Whoever declares it dead recovers at once, and so does the
+ * first worker of each queue; if they die meanwhile, their own deaths bring the next recovery. Jobs that vanished with
+ * most of the fleet are suspects for a moment only: the worker that recovered them clears them, or a round of
+ * maintenance does.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { clearSuspects, type Pages, QUIET_MS, recover } from '../../maintenance/recover.js';

@@ -22,73 +22,60 @@ export function newWorkerId(): string {
   return `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
 }
 
-export class Registration {
-  readonly #deps: RegistrationDeps;
-  readonly #names: { readonly schema: string; readonly queue: string };
+export type Registration = ReturnType<typeof newRegistration>;
+
+export function newRegistration(firstId: string, deps: RegistrationDeps) {
+  const { engine, schema, handles, metadata, halt, log, reportError } = deps;
+  const names = { schema, queue: 'inbox' };
   /** Those that are registered, or may yet be. */
-  readonly #entered = new Set<string>();
-  #id: string;
+  const entered = new Set<string>();
+  let id = firstId;
   /** It was declared dead, and there is no new one yet. */
-  #dead = false;
+  let dead = false;
 
-  constructor(id: string, deps: RegistrationDeps) {
-    this.#id = id;
-    this.#deps = deps;
-    this.#names = { schema: deps.schema, queue: 'inbox' };
-  }
-
-  get id(): string {
-    return this.#id;
-  }
-
-  /** Whether this is the present id, and was not declared dead. */
-  isOurs(id: string): boolean {
-    return id === this.#id && !this.#dead;
-  }
-
-  async enter(id = this.#id): Promise<void> {
-    const { engine, handles, metadata, halt } = this.#deps;
+  async function enter(as = id): Promise<void> {
     // The start is not waited for by a stop, and may come here after it.
     if (halt.aborted) return;
-    this.#entered.add(id);
-    return register(engine, this.#names, { id, lockKey: lockKeyOf(id), handles, metadata });
+    entered.add(as);
+    return register(engine, names, { id: as, lockKey: lockKeyOf(as), handles, metadata });
   }
 
-  /** The id was declared dead. False: the worker stops, and has left the registry by itself. */
-  async enterAgain(): Promise<boolean> {
-    const { halt, log } = this.#deps;
-    this.#dead = true;
-    if (halt.aborted) return false;
-    log.warn({ worker: this.#id }, 'this worker was declared dead; it registers under a new id');
-    const next = newWorkerId();
-    // For as long as it takes: a worker that is not registered owns nothing.
-    await untilReachable(this.#deps, 'registering again', () => this.enter(next), true);
-    if (halt.aborted) await this.#leave(next, true);
-    else [this.#id, this.#dead] = [next, false];
-    return !this.#dead;
-  }
-
-  /** Says that the worker drains. Returns how to wait for that to be said, for a while. */
-  announceDrain(): () => Promise<void> {
-    const { engine, reportError } = this.#deps;
-    const said = markDraining(engine, this.#names, this.#id).catch((error) =>
-      reportError('announcing the drain', error),
-    );
-    return () => within(LAST_MS, said);
-  }
-
-  leave(releasedAll: boolean): Promise<void> {
-    return this.#leave(this.#id, releasedAll);
-  }
-
-  async #leave(id: string, releasedAll: boolean): Promise<void> {
-    const { engine, reportError } = this.#deps;
-    if (!this.#entered.has(id)) return;
-    const left = leave(engine, this.#names, id, releasedAll).catch((error) =>
+  async function leaveAs(as: string, releasedAll: boolean): Promise<void> {
+    if (!entered.has(as)) return;
+    const left = leave(engine, names, as, releasedAll).catch((error) =>
       reportError('leaving the registry', error),
     );
     await within(LAST_MS, left);
   }
+
+  return {
+    enter: () => enter(),
+    leave: (releasedAll: boolean) => leaveAs(id, releasedAll),
+    get id() {
+      return id;
+    },
+    /** Whether this is the present id, and was not declared dead. */
+    isOurs: (one: string) => one === id && !dead,
+    /** The id was declared dead. False: the worker stops, and has left the registry by itself. */
+    async enterAgain(): Promise<boolean> {
+      dead = true;
+      if (halt.aborted) return false;
+      log.warn({ worker: id }, 'this worker was declared dead; it registers under a new id');
+      const next = newWorkerId();
+      // For as long as it takes: a worker that is not registered owns nothing.
+      await untilReachable(deps, 'registering again', () => enter(next), true);
+      if (halt.aborted) await leaveAs(next, true);
+      else [id, dead] = [next, false];
+      return !dead;
+    },
+    /** Says that the worker drains. Returns how to wait for that to be said, for a while. */
+    announceDrain(): () => Promise<void> {
+      const said = markDraining(engine, names, id).catch((error) =>
+        reportError('announcing the drain', error),
+      );
+      return () => within(LAST_MS, said);
+    },
+  };
 }
 
 export function metadataOf(settings: Settings): object {

@@ -5,7 +5,7 @@ import { handClock } from '../../../../../test/support/hand-clock.js';
 import { until } from '../../../../../test/support/until.js';
 import { job } from '../../index.js';
 import { readDue, writeTicks } from '../../schedule/tick.js';
-import { ScheduleTicker } from './schedules.js';
+import { newScheduleTicker } from './schedules.js';
 
 const db = testDatabase();
 
@@ -18,7 +18,7 @@ test('a tick whose row somebody has locked is tried again soon', async () => {
   await session.query('BEGIN; SELECT 1 FROM holdfast.schedules FOR UPDATE');
   const { time, advance, timers } = handClock();
   const written: number[] = [];
-  const ticker = new ScheduleTicker({
+  const ticker = newScheduleTicker({
     queues: ['inbox'],
     read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
     async write(_, ticks) {
@@ -47,7 +47,7 @@ test('a thousand whose rows somebody has locked are not read without a pause', a
   const { time, timers } = handClock();
   let reads = 0;
   const locked = { name: 'beat', nextAt: null, instants: [] } as never;
-  const ticker = new ScheduleTicker({
+  const ticker = newScheduleTicker({
     queues: ['inbox'],
     async read() {
       reads++;
@@ -72,7 +72,7 @@ test('a schedule that catches nothing up moves on, also as the first or the only
   await db.rows(`UPDATE holdfast.schedules
     SET next_instant = next_instant - interval '60 days', next_at = next_at - interval '60 days'`);
   const { time } = handClock();
-  const ticker = new ScheduleTicker({
+  const ticker = newScheduleTicker({
     queues: ['inbox'],
     read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
     write: (_, ticks) => writeTicks(db.engine, INBOX, ticks),
@@ -99,7 +99,7 @@ test('schedules that catch up are written in statements of a bounded size, and h
     SELECT statement_timestamp() - interval '1 millisecond' AS began`);
   const { time } = handClock();
   const sizes: number[] = [];
-  const ticker = new ScheduleTicker({
+  const ticker = newScheduleTicker({
     queues: ['inbox'],
     read: (queues, limit) => readDue(db.engine, INBOX, queues, limit),
     async write(_, ticks) {

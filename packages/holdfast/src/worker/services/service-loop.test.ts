@@ -9,7 +9,7 @@ import { engineExecutor } from '../../postgres/queryable.js';
 import { systemTime, type Time } from '../time.js';
 import { maintenanceServices } from './maintenance.js';
 import type { Service } from './service-loop.js';
-import { ServiceLoop } from './service-loop.js';
+import { newServiceLoop } from './service-loop.js';
 
 const db = testDatabase();
 
@@ -28,7 +28,7 @@ function loopOf(
   { time = systemTime, ttlMs = 30_000, emit = () => {} }: LoopOptions = {},
 ) {
   const pool = enginePool({ connectionString: db.url }, 2, quietLogger);
-  const loop = new ServiceLoop({
+  const loop = newServiceLoop({
     enginePool: pool,
     mode: { prepare: true },
     engine: engineExecutor(pool, { prepare: true }),

@@ -1,10 +1,8 @@
 /**
- * Services: work on a queue that the fleet does once per interval. One election serves all of them (maintenance/election.ts):
- * the worker that wins that of a queue runs those that are due. A service works in small statements that each commit
- * by themselves and pass over what others have locked, so two rounds that overlap do no harm.
- *
- * After an outage everybody's last heartbeat is old. So nobody is declared dead before the database has been reachable
- * from here for a whole TTL again: those that live have sent a heartbeat by then.
+ * Services: work on a queue that the fleet does once per interval. One election serves all of them
+ * (maintenance/election.ts): the worker that wins it runs those that are due, in small statements that pass over what
+ * others have locked. So two rounds that overlap do no harm. After an outage everybody's last heartbeat is old: nobody
+ * is declared dead before the database has been reachable from here for a whole TTL.
  */
 import type pg from 'pg';
 import { EARLY, makeDueAgain, type Periodic, winElection } from '../../maintenance/election.js';
@@ -84,94 +82,87 @@ interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
   readonly settings: Pick<Settings, 'maintenanceMs' | 'ttlMs'>;
 }
 
-export class ServiceLoop {
-  readonly #deps: ServiceLoopDeps;
+export type ServiceLoop = ReturnType<typeof newServiceLoop>;
+
+export function newServiceLoop(deps: ServiceLoopDeps) {
+  const { schema, queues, services, engine, enginePool, mode, time, reportError } = deps;
+  const { maintenanceMs, ttlMs } = deps.settings;
   /** By queue, when its last round began, as far as claims have said. */
-  readonly #beganAt = new Map<string, number>();
+  const beganAt = new Map<string, number>();
   /** Queues in which no job is, of whatever kind: their rounds are rare. */
-  readonly #unused = new Set<string>();
-  #stop: (() => void) | null = null;
-  #stopped = false;
+  const unusedQueues = new Set<string>();
+  let stopRounds = () => {};
+  let stopped = false;
   /** Also at the start: it may have been started at the end of an outage, before the others are back. */
-  #outage = true;
-  #reachableSince = Number.NEGATIVE_INFINITY;
+  let outage = true;
+  let reachableSince = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: ServiceLoopDeps) {
-    this.#deps = deps;
+  function reachableForMs(): number {
+    if (outage) reachableSince = time.now();
+    outage = false;
+    return time.now() - reachableSince;
   }
 
-  start(): void {
-    const { queues, settings, time } = this.#deps;
-    const work = async () => {
-      // An outage counts from the first election after it, whoever wins it.
-      this.#reachableForMs();
-      for (const queue of queues) if (this.#roundMayCome(queue)) await this.#round(queue);
-    };
-    this.#stop = rounds(time, settings.maintenanceMs, work, 0);
+  function roundMayCome(queue: string): boolean {
+    const everyMs = maintenanceMs * (unusedQueues.has(queue) ? UNUSED : 1);
+    return time.now() - (beganAt.get(queue) ?? Number.NEGATIVE_INFINITY) >= EARLY * everyMs;
   }
 
-  stop(): void {
-    this.#stopped = true;
-    this.#stop?.();
-  }
-
-  recordOutage(): void {
-    this.#outage = true;
-  }
-
-  /** A claim has seen when the last round of this queue began. */
-  recordRound(queue: string, agoMs: number | null, unused = false): void {
-    if (agoMs !== null) this.#beganAt.set(queue, this.#deps.time.now() - agoMs);
-    if (unused) this.#unused.add(queue);
-    else this.#unused.delete(queue);
-  }
-
-  #roundMayCome(queue: string): boolean {
-    const { settings, time } = this.#deps;
-    const beganAt = this.#beganAt.get(queue) ?? Number.NEGATIVE_INFINITY;
-    const everyMs = settings.maintenanceMs * (this.#unused.has(queue) ? UNUSED : 1);
-    return time.now() - beganAt >= EARLY * everyMs;
-  }
-
-  async #round(queue: string): Promise<void> {
-    const { schema, services, engine, enginePool, mode, settings, workerId } = this.#deps;
+  async function round(queue: string): Promise<void> {
     const names = { schema, queue };
     try {
-      const due = await winElection(engine, names, settings.maintenanceMs, services);
+      const due = await winElection(engine, names, maintenanceMs, services);
       if (!due) return;
-      const round = {
-        ...{ names, workerId: workerId(), ttlMs: settings.ttlMs, engine },
-        maySweep: this.#reachableForMs() > settings.ttlMs,
-        withBitmaps: <Value>(work: (db: Executor) => Promise<Value>) =>
-          transactionWith(enginePool, mode, WITH_BITMAPS, work),
+      const about: Round = {
+        ...{ names, workerId: deps.workerId(), ttlMs, engine },
+        maySweep: reachableForMs() > ttlMs,
+        withBitmaps: (work) => transactionWith(enginePool, mode, WITH_BITMAPS, work),
       };
       const done = new Map<string, number>();
       const again: string[] = [];
       for (const { name, run, atMost } of services) {
         if (!due.has(name)) continue;
         try {
-          const count = await run(round);
+          const count = await run(about);
           done.set(name, count);
           if (atMost !== undefined && count >= atMost) again.push(name);
         } catch (error) {
           // One that fails does not keep the rest; it is tried again at the next round.
           again.push(name);
-          if (!this.#stopped) this.#deps.reportError(`${name} of ${queue}`, error);
+          if (!stopped) reportError(`${name} of ${queue}`, error);
         }
       }
       const recovered = done.get('recover') ?? 0;
       const pruned = [...done].reduce((sum, [name, n]) => sum + (/^prune/.test(name) ? n : 0), 0);
-      this.#deps.emit({ kind: 'maintained', queue, recovered, pruned });
+      deps.emit({ kind: 'maintained', queue, recovered, pruned });
       await makeDueAgain(engine, names, again);
     } catch (error) {
       // A worker that stops takes its connections away, and what is left of the round with them.
-      if (!this.#stopped) this.#deps.reportError(`maintenance of ${queue}`, error);
+      if (!stopped) reportError(`maintenance of ${queue}`, error);
     }
   }
 
-  #reachableForMs(): number {
-    if (this.#outage) this.#reachableSince = this.#deps.time.now();
-    this.#outage = false;
-    return this.#deps.time.now() - this.#reachableSince;
-  }
+  return {
+    start(): void {
+      const work = async () => {
+        // An outage counts from the first election after it, whoever wins it.
+        reachableForMs();
+        for (const queue of queues) if (roundMayCome(queue)) await round(queue);
+      };
+      stopRounds = rounds(time, maintenanceMs, work, 0);
+    },
+    stop(): void {
+      stopped = true;
+      stopRounds();
+    },
+    recordOutage(): void {
+      outage = true;
+    },
+    /** A claim has seen when the last round of this queue began. */
+    recordRound(queue: string, agoMs: number | null, unused = false): void {
+      if (agoMs !== null) beganAt.set(queue, time.now() - agoMs);
+      if (unused) unusedQueues.add(queue);
+      else unusedQueues.delete(queue);
+    },
+  };
 }

@@ -1,7 +1,6 @@
 /**
- * Finds due jobs that no worker of the fleet handles, and says so: a deploy that forgot a handler is seen within a
- * minute. One worker checks all queues, also those that nobody serves. It says it once per queue and type, and after
- * sixty rounds of maintenance again if it is still so.
+ * Finds due jobs that no worker of the fleet handles, so a deploy that forgot a handler is seen within a minute. One
+ * worker checks all queues. It says so once per queue and type, and again after sixty rounds of maintenance.
  */
 import type { QueueSettings } from '../../fleet/registry.js';
 import type { Unhandled } from '../../inspect/fleet/unhandled.js';

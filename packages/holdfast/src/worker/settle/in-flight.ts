@@ -1,22 +1,18 @@
 /**
- * The jobs of one queue that are in flight in this process, and that the keeper renews. A job leaves when the database has
- * answered its settle, or when it is lost: then its handler's signal is aborted and nothing that it settles counts. Counts
- * and events of jobs are made here and nowhere else.
+ * The jobs of one queue that are in flight in this process. A job leaves when the database has answered its settle, or
+ * when it is lost: then its signal is aborted and nothing that it settles counts. All counts and events of jobs are
+ * made here.
  */
-
+import type { QueueDeps } from '../deps.js';
 import type { JobEvent, SettleResult } from '../events.js';
-import type { QueueDeps } from '../queue-deps.js';
-import type { Outcome } from '../run/attempt.js';
-import type { Route } from '../run/handler-context.js';
+import type { Outcome, Route } from '../run/attempt.js';
 import { leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
-import { type Failed, settleOutcome } from './outcome.js';
+import { type Failed, type Settlement, settleOutcome } from './outcome.js';
 
 interface InFlightDeps extends QueueDeps {
   readonly queue: string;
-  /** A job has left: there is room for another. */
   readonly left: (held: LeasedJob) => void;
-  /** A job went back to the queue, to be run again after so long. */
   readonly later: (held: LeasedJob, delayMs: number) => void;
 }
 
@@ -67,19 +63,17 @@ export class InFlightJobs {
     // At the end of a drain: it leaves when the database has answered the release.
     if (held.releasing) return;
     if (held.gone) this.lose(held);
-    if (held.lost) {
-      this.remove(held);
-      return;
-    }
+    if (held.lost) return void this.remove(held);
     held.settling = true;
     const { settler, context } = this.#deps;
-    settleOutcome({ settler, context, route }, held, outcome, (how, delayMs, failed) => {
+    const done: Settlement['done'] = (how, delayMs, failed) => {
       const isFailure = how === 'failed' || how === 'dead_letter';
       const more = isFailure && failed ? this.#reportFailure(held, how, delayMs, failed) : {};
       this.#settled(held, how, more);
       const again = how === 'failed' || how === 'snoozed';
       if (again && delayMs !== undefined) this.#deps.later(held, delayMs);
-    });
+    };
+    settleOutcome({ settler, context, route, held, done }, outcome);
   }
 
   /** Logs it, and returns what its event says of it. */
@@ -102,10 +96,7 @@ export class InFlightJobs {
   /** Back to the queue, unspent; what is settled or lost already is left alone. */
   release(held: LeasedJob): void {
     if (held.settling) return;
-    if (held.lost) {
-      this.remove(held);
-      return;
-    }
+    if (held.lost) return void this.remove(held);
     held.settling = true;
     held.releasing = true;
     this.#release(held, (result) => this.#settled(held, result));

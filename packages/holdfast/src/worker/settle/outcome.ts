@@ -9,192 +9,168 @@ import { complete, completedBefore } from '../../settle/complete.js';
 import { fail } from '../../settle/fail.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
-import { described, type Failure, type Outcome } from '../run/attempt.js';
-import type { ContextDeps } from '../run/context-deps.js';
-import type { Route } from '../run/handler-context.js';
-import { leaseLost } from '../run/handler-context.js';
+import { described, type Failure, type Outcome, type Route } from '../run/attempt.js';
+import { type ContextDeps, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
+import type { Done } from './kept.js';
 import { resultOfFailure, type Settler } from './settler.js';
-import { type Done, Refusal } from './waiting.js';
 
-interface OutcomeDeps {
+type Completed = Extract<Outcome, { kind: 'completed' }>;
+
+export type Failed = Pick<Failure, 'thrown' | 'summary'>;
+
+export interface Settlement {
   readonly settler: Settler;
   readonly context: ContextDeps;
   readonly route: Route;
+  readonly held: LeasedJob;
+  /** The result, after how long the job is to be run again, if it is, and why the attempt failed, if it did. */
+  readonly done: (result: SettleResult, delayMs?: number, failed?: Failed) => void;
 }
-
-type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
-
-/** Why an attempt failed: what was thrown, and one line of it. */
-export type Failed = Pick<Failure, 'thrown' | 'summary'>;
-
-/** The result, after how long the job is to be run again, if it is, and why the attempt failed, if it did. */
-type OnSettled = (result: SettleResult, delayMs?: number, failed?: Failed) => void;
 
 /** Calls `done` once, when the database has answered. */
-export function settleOutcome(
-  deps: OutcomeDeps,
-  held: LeasedJob,
-  outcome: Outcome,
-  done: OnSettled,
-): void {
-  new Settlement(deps, held, done).settle(outcome);
+export function settleOutcome(of: Settlement, outcome: Outcome): void {
+  const { settler, held } = of;
+  const { id, generation, workerId: by } = held;
+  switch (outcome.kind) {
+    case 'completed':
+      if (outcome.children.length > 0) void completeParent(of, outcome);
+      else settler.settle('complete', by, completion(held, outcome.result), orFail(of, outcome));
+      break;
+    case 'transacted':
+      of.done('completed');
+      break;
+    case 'handed':
+      void settleHanded(of, outcome.ifNot);
+      break;
+    case 'failed':
+      if (outcome.handed) void settleHanded(of, () => outcome);
+      else failAttempt(of, outcome);
+      break;
+    case 'dead_letter': {
+      const done = orFail(of, outcome, undefined, outcome);
+      settler.settle('dead_letter', by, { id, generation, ...outcome }, done);
+      break;
+    }
+    case 'snoozed': {
+      const done = orFail(of, outcome, outcome.delayMs);
+      settler.settle('snooze', by, { id, generation, ...outcome }, done);
+      break;
+    }
+    case 'cancelled':
+      settler.settle('cancel', by, { id, generation, ...outcome }, orFail(of, outcome));
+      break;
+    case 'refused':
+      void releaseRefused(of, outcome.error);
+      break;
+    case 'lost':
+      of.done('lost');
+      break;
+  }
 }
 
-class Settlement {
-  readonly #deps: OutcomeDeps;
-  readonly #held: LeasedJob;
-  readonly #done: OnSettled;
+function orFail(of: Settlement, { kind }: Outcome, delayMs?: number, failed?: Failed): Done {
+  return (result) => {
+    if (typeof result === 'string') return of.done(result, delayMs, failed);
+    // A trigger of yours on the archive may do that. The lease is not lost.
+    const why = describeError(result.error).message;
+    const text = `the database refused to write the outcome "${kind}": ${why}`;
+    failInstead(of, result.error, new Error(text, { cause: result.error }));
+  };
+}
 
-  constructor(deps: OutcomeDeps, held: LeasedJob, done: OnSettled) {
-    this.#deps = deps;
-    this.#held = held;
-    this.#done = done;
-  }
+/**
+ * Its transaction was rolled back, and the job is not to blame: it goes back unspent, after a while. Until then the
+ * reason may be gone; and a worker does not run one job after the other in vain.
+ */
+async function releaseRefused(of: Settlement, error: unknown): Promise<void> {
+  const { settler, context, done } = of;
+  const { id, generation, workerId, row } = of.held;
+  if (!settler.keeps) return failInstead(of, error, error);
+  context.log.warn(
+    { job: id, type: row.type, err: describeError(error).message },
+    'the database refused the completion inside of a transaction; nothing was committed, and the job is released unspent',
+  );
+  await settler.keepAWhile(error);
+  settler.settle('release', workerId, { id, generation }, done);
+}
 
-  settle(outcome: Outcome): void {
-    const { settler } = this.#deps;
-    const { id, generation, workerId: by } = this.#held;
-    const orFail = (delayMs?: number, failed?: Failed) =>
-      this.#orFail(outcome.kind, delayMs, failed);
-    switch (outcome.kind) {
-      case 'completed':
-        if (outcome.children.length > 0) void this.#completeParent(outcome);
-        else settler.settle('complete', by, this.#completion(outcome.result), orFail());
-        break;
-      case 'transacted':
-        this.#done('completed');
-        break;
-      case 'handed':
-        void this.#settleHanded(outcome.ifNot);
-        break;
-      case 'failed':
-        if (outcome.handed) void this.#settleHanded(() => outcome);
-        else this.#fail(outcome);
-        break;
-      case 'dead_letter': {
-        const job = { id, generation, ...outcome };
-        settler.settle('dead_letter', by, job, orFail(undefined, outcome));
-        break;
-      }
-      case 'snoozed':
-        settler.settle('snooze', by, { id, generation, ...outcome }, orFail(outcome.delayMs));
-        break;
-      case 'cancelled':
-        settler.settle('cancel', by, { id, generation, ...outcome }, orFail());
-        break;
-      case 'refused':
-        void this.#releaseRefused(outcome.error);
-        break;
-      case 'lost':
-        this.#done('lost');
-        break;
-    }
-  }
+/** In a run of a key each names the one before it, and counts only if that one does. */
+function completion({ id, generation, after, before }: LeasedJob, result: string | null): Settled {
+  if (!before) return { id, generation, result };
+  return { id, generation, result, after, broken: () => before.failed };
+}
 
-  #orFail(kind: Outcome['kind'], delayMs?: number, failed?: Failed): Done {
-    return (result) => {
-      if (!(result instanceof Refusal)) return this.#done(result, delayMs, failed);
-      // A trigger of yours on the archive may do that. The lease is not lost.
-      const why = describeError(result.error).message;
-      const text = `the database refused to write the outcome "${kind}": ${why}`;
-      this.#failInstead(result.error, new Error(text, { cause: result.error }));
-    };
-  }
+type Failing = Pick<Failure, 'delayMs' | 'error' | 'summary' | 'thrown'>;
 
-  /**
-   * Its transaction was rolled back, and the job is not to blame: it goes back unspent, after a while. Until then the
-   * reason may be gone; and a worker does not run one job after the other in vain.
-   */
-  async #releaseRefused(error: unknown): Promise<void> {
-    const { settler, context } = this.#deps;
-    const { id, generation, workerId, row } = this.#held;
-    if (!settler.keeps) return this.#failInstead(error, error);
-    context.log.warn(
-      { job: id, type: row.type, err: describeError(error).message },
-      'the database refused the completion inside of a transaction; nothing was committed, and the job is released unspent',
-    );
-    await settler.keepAWhile(error);
-    settler.settle('release', workerId, { id, generation }, this.#done);
-  }
+function failAttempt({ settler, held, done }: Settlement, failed: Failing): void {
+  const { id, generation, workerId } = held;
+  settler.settle('fail', workerId, { id, generation, ...failed }, (result) =>
+    done(result, failed.delayMs, failed),
+  );
+}
 
-  /** In a run of a key each names the one before it, and counts only if that one does. */
-  #completion(result: string | null): Settled {
-    const { id, generation, after, before } = this.#held;
-    if (!before) return { id, generation, result };
-    return { id, generation, result, after, broken: () => before.failed };
-  }
+/** The database does not take the outcome, so the attempt has failed. `shown`: what its history says. */
+function failInstead(of: Settlement, error: unknown, shown: unknown): void {
+  const { delayMs } = of.route.job.retry(of.held.row.attempts, error);
+  failAttempt(of, { delayMs, ...described(shown) });
+}
 
-  #fail(failed: Pick<Failure, 'delayMs' | 'error' | 'summary' | 'thrown'>): void {
-    const { id, generation, workerId } = this.#held;
-    this.#deps.settler.settle('fail', workerId, { id, generation, ...failed }, (result) =>
-      this.#done(result, failed.delayMs, failed),
-    );
-  }
+async function wasCompleted({ context, held }: Settlement): Promise<boolean> {
+  const { plain, names } = context;
+  return (await completedBefore(plain, names, held.workerId, [held])).length > 0;
+}
 
-  /** The database does not take the outcome, so the attempt has failed. `shown`: what its history says. */
-  #failInstead(error: unknown, shown: unknown): void {
-    const { delayMs } = this.#deps.route.job.retry(this.#held.row.attempts, error);
-    this.#fail({ delayMs, ...described(shown) });
+/**
+ * The completion was put into a transaction whose end is not known: the archive is asked first. If that
+ * transaction is still open, the failure waits for it here and not in the settler, where others would too.
+ */
+async function settleHanded(of: Settlement, ifNot: () => Failure): Promise<void> {
+  const { settler, context, held, done } = of;
+  const { id, generation, workerId } = held;
+  let failure: Failure | undefined;
+  let result: SettleResult;
+  try {
+    result = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
+      if (await wasCompleted(of)) return 'completed';
+      if (!(await settler.isAlive(workerId))) return 'lost';
+      failure ??= ifNot();
+      const job = { id, generation, ...failure };
+      const [row] = await fail(context.plain, context.names, workerId, [job]);
+      // It waited for that transaction, which has committed meanwhile.
+      if (!row && (await wasCompleted(of))) return 'completed';
+      return resultOfFailure(row?.status);
+    });
+  } catch {
+    // Refused as it is, and reported. The settler finds words that are taken, or tries again.
+    return failAttempt(of, failure ?? ifNot());
   }
+  done(result, failure?.delayMs, failure);
+}
 
-  async #wasCompleted(): Promise<boolean> {
-    const { plain, names } = this.#deps.context;
-    return (await completedBefore(plain, names, this.#held.workerId, [this.#held])).length > 0;
+/** A parent whose children cannot be written has failed: neither it nor they are half done. */
+async function completeParent(of: Settlement, outcome: Completed): Promise<void> {
+  const { settler, context, held, done } = of;
+  let result: SettleResult;
+  try {
+    result = await settler.untilAnswered('completing a job with children', async (again) => {
+      if (again && (await wasCompleted(of))) return 'completed';
+      if (!(await settler.isAlive(held.workerId))) return 'lost';
+      await completeWithChildren(context, held, outcome);
+      return 'completed';
+    });
+  } catch (error) {
+    const lost = error instanceof HoldfastError && error.code === 'LEASE_LOST';
+    return lost ? done('lost') : failInstead(of, error, error);
   }
-
-  /**
-   * The completion was put into a transaction whose end is not known: the archive is asked first. If that
-   * transaction is still open, the failure waits for it here and not in the settler, where others would too.
-   */
-  async #settleHanded(ifNot: () => Failure): Promise<void> {
-    const { settler, context } = this.#deps;
-    const { id, generation, workerId } = this.#held;
-    let failure: Failure | undefined;
-    let result: SettleResult;
-    try {
-      result = await settler.untilAnswered('settling a job whose commit is unknown', async () => {
-        if (await this.#wasCompleted()) return 'completed';
-        if (!(await settler.isAlive(workerId))) return 'lost';
-        failure ??= ifNot();
-        const job = { id, generation, ...failure };
-        const [row] = await fail(context.plain, context.names, workerId, [job]);
-        // It waited for that transaction, which has committed meanwhile.
-        if (!row && (await this.#wasCompleted())) return 'completed';
-        return resultOfFailure(row?.status);
-      });
-    } catch {
-      // Refused as it is, and reported. The settler finds words that are taken, or tries again.
-      return this.#fail(failure ?? ifNot());
-    }
-    this.#done(result, failure?.delayMs, failure);
-  }
-
-  /** A parent whose children cannot be written has failed: neither it nor they are half done. */
-  async #completeParent(outcome: OutcomeOf<'completed'>): Promise<void> {
-    const { settler, context } = this.#deps;
-    const held = this.#held;
-    let result: SettleResult;
-    try {
-      result = await settler.untilAnswered('completing a job with children', async (again) => {
-        if (again && (await this.#wasCompleted())) return 'completed';
-        if (!(await settler.isAlive(held.workerId))) return 'lost';
-        await completeWithChildren(context, held, outcome);
-        return 'completed';
-      });
-    } catch (error) {
-      const lost = error instanceof HoldfastError && error.code === 'LEASE_LOST';
-      return lost ? this.#done('lost') : this.#failInstead(error, error);
-    }
-    this.#done(result);
-  }
+  done(result);
 }
 
 /** In one transaction. Throws LEASE_LOST when the lease was lost; then neither the job nor a child is written. */
 async function completeWithChildren(
   { names, maxPayloadBytes, ownPool, begin, emit, gate }: ContextDeps,
   held: LeasedJob,
-  { children, result }: OutcomeOf<'completed'>,
+  { children, result }: Completed,
 ): Promise<void> {
   const { id, generation, after, workerId } = held;
   const write = async (client: Queryable) => {

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import type { Settled } from '../../settle/settled.js';
 import { systemTime } from '../time.js';
-import { resultsOf, Settlements } from './settlements.js';
+import { newSettlements, resultsOf } from './settlements.js';
 
 test('a job that this worker claimed again is settled once, in its newest generation', async () => {
   const sent: Settled[] = [];
-  const settlements = new Settlements<Settled>(
+  const settlements = newSettlements<Settled>(
     {
       ...{ reportError: () => {}, took: () => {}, standing: () => 'alive' as const },
       ...{ time: systemTime, abandoned: new AbortController().signal },
@@ -34,7 +34,7 @@ test('a job that this worker claimed again is settled once, in its newest genera
 test('what is sent again after its worker was declared dead is only searched for', async () => {
   let standing: 'alive' | 'dead' = 'alive';
   const sent: string[] = [];
-  const settlements = new Settlements<Settled>(
+  const settlements = newSettlements<Settled>(
     {
       ...{ reportError: () => {}, took: () => {}, standing: () => standing },
       ...{ time: systemTime, abandoned: new AbortController().signal },

@@ -1,12 +1,12 @@
 /**
  * Settlements: settles of one kind become statements, many at a time. While one statement is in flight the next group
- * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under the id of a worker that
- * is dead, or may be.
+ * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under an id that may be
+ * dead.
  *
- * When the connection breaks, the statement is sent again: the fence makes that safe, and what had been written before can
- * be found. A statement that Postgres refuses or cancels, or that waits too long for the lock of a row, is halved
- * until the one job that is to blame is alone; whoever settles it learns the reason. A refusal that is not about the jobs,
- * such as a missing right or a locked table, is nobody's failure: the settles are kept and tried again (kept.ts).
+ * When the connection breaks, the statement is sent again: the fence makes that safe, and what was written before is
+ * found. A statement that is refused, cancelled or held up by a lock is halved until the job to blame is alone; whoever
+ * settles it learns the reason. A refusal that is not about the jobs, such as a missing right or a locked table, is
+ * nobody's failure: the settles are kept and tried again (kept.ts).
  */
 import { Backoff, pause } from '../../postgres/connect/backoff.js';
 import { mayPass } from '../../postgres/connect/pool.js';
@@ -17,15 +17,7 @@ import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';
 import type { SettleResult, StatementName } from '../events.js';
 import { PACE_MS, SOON_MS, Wait } from '../time.js';
-import { Kept } from './kept.js';
-import {
-  type Answer,
-  type Done,
-  Refusal,
-  type Results,
-  sendable,
-  type Waiting,
-} from './waiting.js';
+import { type Answer, type Done, newKept, type Results, sendable, type Waiting } from './kept.js';
 
 export type Run<T> = (workerId: string, items: readonly T[]) => Promise<Results>;
 
@@ -47,125 +39,93 @@ export interface SettlementsDeps extends Pick<SharedDeps, 'standing' | 'time' | 
   readonly kept?: (change: number, error: unknown) => void;
 }
 
-export class Settlements<T extends Settled> {
-  readonly #deps: SettlementsDeps;
-  readonly #statement: StatementName;
-  readonly #run: Run<T>;
-  readonly #options: SettlementsOptions<T>;
-  #gathers: boolean;
-  #waiting: Waiting<T>[] = [];
-  #busy = false;
-  #sentAt = Number.NEGATIVE_INFINITY;
-  /** For more that can share the next statement. */
-  readonly #gathering = new Wait();
-  readonly #kept: Kept<T>;
+export type Settlements<T extends Settled> = ReturnType<typeof newSettlements<T>>;
 
-  constructor(
-    deps: SettlementsDeps,
-    statement: StatementName,
-    run: Run<T>,
-    options: SettlementsOptions<T> = {},
-  ) {
-    this.#deps = deps;
-    this.#statement = statement;
-    this.#run = run;
-    this.#options = options;
-    this.#gathers = options.gathers ?? false;
-    this.#kept = new Kept({
-      ...deps,
-      ask: (group) => this.#ask(group, true),
-      alone: (one, answer) => void this.#sendAlone(one, answer),
-    });
-  }
+export function newSettlements<T extends Settled>(
+  deps: SettlementsDeps,
+  statement: StatementName,
+  run: Run<T>,
+  { afterLoss, gathers = false, reword, retryRefused }: SettlementsOptions<T> = {},
+) {
+  const { time, took, reportError, abandoned, kept } = deps;
+  const keeps = newKept<T>({
+    ...deps,
+    ask: (group) => ask(group, true),
+    alone: (one, answer) => void sendAlone(one, answer),
+  });
+  const waiting: Waiting<T>[] = [];
+  let busy = false;
+  let flushed = false;
+  let sentAt = Number.NEGATIVE_INFINITY;
+  const gathering = new Wait();
 
-  add(workerId: string, item: T, done: Done): void {
-    this.#waiting.push({ workerId, item, done });
-    if (!this.#busy) {
-      this.#busy = true;
-      // Everything that ends in this tick of the event loop shares the first statement.
-      this.#deps.time.soon(() => void this.#drain());
-    }
-  }
-
-  /** From now on nothing waits for others. */
-  flush(): void {
-    this.#gathers = false;
-    this.#gathering.end();
-  }
-
-  async #drain(): Promise<void> {
-    const { time } = this.#deps;
+  async function drain(): Promise<void> {
     try {
-      while (this.#waiting.length > 0) {
-        const earlyMs = this.#sentAt + PACE_MS - time.now();
-        if (this.#gathers && earlyMs > 0) await this.#gathering.atMost(earlyMs, time);
-        this.#sentAt = time.now();
-        const owner = this.#waiting[0]?.workerId;
+      while (waiting.length > 0) {
+        const earlyMs = sentAt + PACE_MS - time.now();
+        if (gathers && !flushed && earlyMs > 0) await gathering.atMost(earlyMs, time);
+        sentAt = time.now();
+        const owner = waiting[0]?.workerId;
         let count = 0;
-        while (count < MAX_ROWS && this.#waiting[count]?.workerId === owner) count++;
-        const whole = sendable(this.#waiting.splice(0, count)).filter((one) => {
-          const behind = this.#kept.has(one.item.after);
-          if (behind) this.#kept.add([one], null);
+        while (count < MAX_ROWS && waiting[count]?.workerId === owner) count++;
+        const whole = sendable(waiting.splice(0, count)).filter((one) => {
+          const behind = keeps.has(one.item.after);
+          if (behind) keeps.add([one], null);
           return !behind;
         });
-        if (whole.length > 0) await this.#send(whole);
+        if (whole.length > 0) await send(whole);
       }
     } finally {
-      this.#busy = false;
+      busy = false;
     }
   }
 
   /** `again`: some of it may have been done before. */
-  async #send(group: readonly Waiting<T>[], again = false): Promise<void> {
-    const answer = await this.#ask(group, again);
+  async function send(group: readonly Waiting<T>[], again = false): Promise<void> {
+    const answer = await ask(group, again);
     if (typeof answer === 'function') {
       for (const { item, done } of group) done(answer(item.id));
     } else if (answer === 'abandoned') {
       for (const { done } of group) done('lost');
-    } else if (answer instanceof Refusal && answer.ofAll) {
-      this.#kept.add(group, answer.error);
+    } else if (typeof answer === 'object' && answer.ofAll) {
+      keeps.add(group, answer.error);
     } else if (group.length === 1) {
       // It goes on by itself, and the others do not wait for it.
-      void this.#sendAlone(group[0] as Waiting<T>, answer);
+      void sendAlone(group[0] as Waiting<T>, answer);
     } else {
       const half = Math.ceil(group.length / 2);
-      await this.#send(group.slice(0, half), true);
-      await this.#send(group.slice(half), true);
+      await send(group.slice(0, half), true);
+      await send(group.slice(half), true);
     }
   }
 
-  async #sendAlone({ workerId, item, done }: Waiting<T>, first: Answer): Promise<void> {
-    const { abandoned } = this.#deps;
-    const { reword, retryRefused } = this.#options;
+  async function sendAlone({ workerId, item, done }: Waiting<T>, first: Answer): Promise<void> {
     const backoff = new Backoff();
     let [answer, asked] = [first, item];
     while (typeof answer !== 'function') {
-      const refused = answer instanceof Refusal ? answer : null;
+      const refused = typeof answer === 'object' ? answer : null;
       const reworded = refused && !refused.ofAll && reword?.(asked, refused.error);
       if (reworded) asked = reworded;
       else if (refused && !refused.ofAll && !retryRefused) return done(refused);
       else if (answer === 'abandoned' || abandoned.aborted) return done('lost');
-      else if (refused?.ofAll)
-        return this.#kept.add([{ workerId, item: asked, done }], refused.error);
+      else if (refused?.ofAll) return keeps.add([{ workerId, item: asked, done }], refused.error);
       else await pause(backoff.nextMs(), abandoned);
-      answer = await this.#ask([{ workerId, item: asked, done }], true);
+      answer = await ask([{ workerId, item: asked, done }], true);
     }
     done(answer(item.id));
   }
 
   /** Asks until the database has answered; an answer that got lost is searched for, also by a worker that is dead now. */
-  async #ask(group: readonly Waiting<T>[], again: boolean): Promise<Answer> {
-    const { time, took, reportError, abandoned, kept } = this.#deps;
-    const { afterLoss } = this.#options;
+  async function ask(group: readonly Waiting<T>[], again: boolean): Promise<Answer> {
     const workerId = group[0]?.workerId as string;
     const items = group.map(({ item }) => item);
     const backoff = new Backoff();
     for (let answerLost = again; ; answerLost = true) {
       try {
-        const alive = await isAlive(this.#deps, workerId);
+        const alive = await isAlive(deps, workerId);
         const from = time.now();
-        const results: Results = alive ? await this.#run(workerId, items) : () => 'lost';
-        if (alive) took(this.#statement, time.now() - from);
+        const results: Results = alive ? await run(workerId, items) : () => 'lost';
+        if (alive) took(statement, time.now() - from);
         if (!answerLost || !afterLoss) return results;
         const missing = items.filter(({ id }) => results(id) === 'lost');
         if (missing.length === 0) return results;
@@ -173,14 +133,29 @@ export class Settlements<T extends Settled> {
         return (id) => (results(id) === 'lost' ? before(id) : results(id));
       } catch (error) {
         reportError(`settling ${items.length} jobs`, error);
-        if (kept && isTableLocked(error)) return new Refusal(error, true);
+        if (kept && isTableLocked(error)) return { error, ofAll: true };
         if (isHeldUp(error)) return 'held up';
-        if (!mayPass(error)) return new Refusal(error, kept !== undefined && isRefusedToAll(error));
+        if (!mayPass(error)) return { error, ofAll: kept !== undefined && isRefusedToAll(error) };
         if (abandoned.aborted) return 'abandoned';
         await pause(backoff.nextMs(), abandoned);
       }
     }
   }
+
+  return {
+    add(workerId: string, item: T, done: Done): void {
+      waiting.push({ workerId, item, done });
+      if (busy) return;
+      busy = true;
+      // Everything that ends in this tick of the event loop shares the first statement.
+      time.soon(() => void drain());
+    },
+    /** From now on nothing waits for others. */
+    flush(): void {
+      flushed = true;
+      gathering.end();
+    },
+  };
 }
 
 /** Before every statement, also one that is sent again: waits until it is known whether the worker lives. */

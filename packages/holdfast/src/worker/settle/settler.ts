@@ -1,7 +1,7 @@
 /**
- * The settler: settlements for each way in which a job leaves this worker. A completion whose answer got lost is found in the
- * archive, a failure in the history of the job. What Postgres refuses because of the job is handed back, to be settled as
- * a failure; a failure or a release that it refuses is tried again, and so is what it refuses to everybody.
+ * The settler: settlements for each way in which a job leaves this worker. A completion whose answer got lost is found
+ * in the archive, a failure in the job's history. What is refused because of the job is settled as a failure; a refused
+ * failure or release is tried again, and so is what is refused to everybody.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { CAP_MS, pause, untilDone } from '../../postgres/connect/backoff.js';
@@ -13,15 +13,22 @@ import { complete, completedBefore } from '../../settle/complete.js';
 import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
 import { type Failure, fail, failedBefore } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
-import type { Settle, Settled } from '../../settle/settled.js';
+import { idsOf, type Settle, type Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
-import type { ContextDeps } from '../run/context-deps.js';
-import { isAlive, type Run, resultsOf, Settlements, type SettlementsDeps } from './settlements.js';
-import type { Done } from './waiting.js';
+import type { ContextDeps } from '../run/handler-context.js';
+import type { Done } from './kept.js';
+import {
+  isAlive,
+  newSettlements,
+  type Run,
+  resultsOf,
+  type Settlements,
+  type SettlementsDeps,
+} from './settlements.js';
 
-type Databases = Pick<ContextDeps, 'engine' | 'plain' | 'names'>;
-
-interface SettlerDeps extends Omit<SettlementsDeps, 'kept'>, Databases {
+interface SettlerDeps
+  extends Omit<SettlementsDeps, 'kept'>,
+    Pick<ContextDeps, 'engine' | 'plain' | 'names'> {
   /**
    * So many jobs have ended and wait, because the database takes their outcomes from nobody. Left out, as in the test
    * kit, such a refusal is a failed attempt.
@@ -41,128 +48,118 @@ interface Settles {
 /** A failure or a release that Postgres refuses is tried again, so its `done` gets no Refusal. */
 type DoneWith<Kind> = Kind extends 'fail' | 'release' ? (result: SettleResult) => void : Done;
 
-export class Settler {
-  readonly #deps: SettlerDeps;
-  readonly #settlements: { readonly [Kind in keyof Settles]: Settlements<Settles[Kind]> };
-  readonly #flushed = new AbortController();
-  /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
-  kept = 0;
+export type Settler = ReturnType<typeof newSettler>;
 
-  constructor(given: SettlerDeps) {
-    const kept = (change: number, error: unknown) => this.#keep(change, error);
-    const deps = { ...given, ...(given.keptChanged && { kept }) };
-    this.#deps = given;
-    const { engine, plain, names } = given;
-    const moving =
-      <Job extends Settled>(settle: Settle<Job>, result: SettleResult, db = engine): Run<Job> =>
-      async (by, jobs) =>
-        resultsOf(await settle(db, names, by, jobs), result, jobs.length);
-    const failing =
-      <Job extends Settled>(
-        settle: (...of: Parameters<Settle<Job>>) => Promise<{ id: string; status: string }[]>,
-        db = engine,
-      ): Run<Job> =>
-      async (by, jobs) => {
-        const rows = await settle(db, names, by, jobs);
-        const status = new Map(rows.map((row) => [row.id, row.status]));
-        return (id) => resultOfFailure(status.get(id));
-      };
-    const afterLoss = failing<Settled>(failedBefore, plain);
-    this.#settlements = {
-      complete: new Settlements(deps, 'complete', moving(complete, 'completed'), {
-        gathers: true,
-        afterLoss: moving(completedBefore, 'completed', plain),
-        // What the handler returned is not worth another attempt.
-        reword: (job, error) =>
-          isUnstorable(error) && job.result != null ? { ...job, result: null } : null,
-      }),
-      fail: new Settlements(deps, 'fail', failing(fail), {
-        ...{ gathers: true, retryRefused: true, afterLoss },
-        reword: asAscii('error', 'summary'),
-      }),
-      dead_letter: new Settlements(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
-        afterLoss,
-        reword: asAscii('error', 'summary'),
-      }),
-      release: new Settlements(
-        deps,
-        'release',
-        async (by, jobs) => {
-          const back = await release(engine, names, by, jobs);
-          // Cursors of other workers have passed these. They are released also if the hint is lost.
-          await hintQueue(engine, names, back).catch(() => undefined);
-          const ids = back.map(({ id }) => id);
-          return resultsOf(ids, 'released', jobs.length);
-        },
-        { retryRefused: true },
-      ),
-      snooze: new Settlements(deps, 'snooze', moving(snooze, 'snoozed')),
-      cancel: new Settlements(deps, 'cancel', moving(cancelOwn, 'cancelled'), {
-        reword: asAscii('reason'),
-      }),
+export function newSettler(given: SettlerDeps) {
+  const { keptChanged, reportError, abandoned } = given;
+  const flushed = new AbortController();
+  let kept = 0;
+  const keep = (change: number, error: unknown): void => {
+    kept += change;
+    keptChanged?.(kept, change, error);
+  };
+  const settlements = settlementsOf({ ...given, ...(keptChanged && { kept: keep }) });
+  const keeps = keptChanged !== undefined;
+
+  return {
+    /** How many jobs have ended and cannot be settled, because the database refuses that to everybody. */
+    get kept() {
+      return kept;
+    },
+    /** Whether what is refused to everybody is kept. */
+    keeps,
+    settle<Kind extends keyof Settles>(
+      kind: Kind,
+      by: string,
+      job: Settles[Kind],
+      done: DoneWith<Kind>,
+    ): void {
+      settlements[kind].add(by, job, done as Done);
+    },
+    /** A job that the database did not let end counts as kept for a while, unless the worker stops. */
+    async keepAWhile(error: unknown): Promise<void> {
+      keep(1, error);
+      await pause(CAP_MS, flushed.signal);
+      keep(-1, null);
+    },
+    /** Nothing may be settled under the id of a worker that is not. */
+    isAlive: (workerId: string) => isAlive(given, workerId),
+    /** The worker is stopping: from now on nothing waits for others. */
+    flush(): void {
+      flushed.abort();
+      for (const one of Object.values(settlements)) one.flush();
+    },
+    /**
+     * Tries until the database has answered: `work` learns when an earlier answer was lost. `lost` when the
+     * worker is at its end; an error that will not pass is thrown.
+     */
+    async untilAnswered(
+      what: string,
+      work: (again: boolean) => Promise<SettleResult>,
+    ): Promise<SettleResult> {
+      let isKept = false;
+      try {
+        const result = await untilDone(abandoned, work, (error) => {
+          reportError(what, error);
+          if (mayPass(error)) return;
+          if (!keeps || !isRefusedToAll(error)) throw error;
+          if (!isKept) keep(1, error);
+          isKept = true;
+        });
+        return result ?? 'lost';
+      } finally {
+        if (isKept) keep(-1, null);
+      }
+    },
+  };
+}
+
+function settlementsOf(deps: SettlerDeps & SettlementsDeps): {
+  readonly [Kind in keyof Settles]: Settlements<Settles[Kind]>;
+} {
+  const { engine, plain, names } = deps;
+  const moving =
+    <Job extends Settled>(settle: Settle<Job>, result: SettleResult, db = engine): Run<Job> =>
+    async (by, jobs) =>
+      resultsOf(await settle(db, names, by, jobs), result, jobs.length);
+  const failing =
+    <Job extends Settled>(
+      settle: (...of: Parameters<Settle<Job>>) => Promise<{ id: string; status: string }[]>,
+      db = engine,
+    ): Run<Job> =>
+    async (by, jobs) => {
+      const rows = await settle(db, names, by, jobs);
+      const status = new Map(rows.map((row) => [row.id, row.status]));
+      return (id) => resultOfFailure(status.get(id));
     };
-  }
-
-  settle<Kind extends keyof Settles>(
-    kind: Kind,
-    by: string,
-    job: Settles[Kind],
-    done: DoneWith<Kind>,
-  ): void {
-    this.#settlements[kind].add(by, job, done as Done);
-  }
-
-  /** Whether what is refused to everybody is kept. */
-  get keeps(): boolean {
-    return this.#deps.keptChanged !== undefined;
-  }
-
-  #keep(change: number, error: unknown): void {
-    this.kept += change;
-    this.#deps.keptChanged?.(this.kept, change, error);
-  }
-
-  /** A job that the database did not let end counts as kept for a while, unless the worker stops. */
-  async keepAWhile(error: unknown): Promise<void> {
-    this.#keep(1, error);
-    await pause(CAP_MS, this.#flushed.signal);
-    this.#keep(-1, null);
-  }
-
-  /** Nothing may be settled under the id of a worker that is not. */
-  isAlive(workerId: string): Promise<boolean> {
-    return isAlive(this.#deps, workerId);
-  }
-
-  /** The worker is stopping: from now on nothing waits for others. */
-  flush(): void {
-    this.#flushed.abort();
-    for (const one of Object.values(this.#settlements)) one.flush();
-  }
-
-  /**
-   * Tries until the database has answered: `work` learns when an earlier answer was lost. `lost` when the
-   * worker is at its end; an error that will not pass is thrown.
-   */
-  async untilAnswered(
-    what: string,
-    work: (again: boolean) => Promise<SettleResult>,
-  ): Promise<SettleResult> {
-    const { reportError, abandoned } = this.#deps;
-    let kept = false;
-    try {
-      const result = await untilDone(abandoned, work, (error) => {
-        reportError(what, error);
-        if (mayPass(error)) return;
-        if (!this.keeps || !isRefusedToAll(error)) throw error;
-        if (!kept) this.#keep(1, error);
-        kept = true;
-      });
-      return result ?? 'lost';
-    } finally {
-      if (kept) this.#keep(-1, null);
-    }
-  }
+  const releasing: Settle<Settled> = async (db, of, by, jobs) => {
+    const back = await release(db, of, by, jobs);
+    // Cursors of other workers have passed these. They are released also if the hint is lost.
+    await hintQueue(db, of, back).catch(() => undefined);
+    return idsOf(back);
+  };
+  const afterLoss = failing<Settled>(failedBefore, plain);
+  const reword = asAscii('error', 'summary');
+  return {
+    complete: newSettlements(deps, 'complete', moving(complete, 'completed'), {
+      gathers: true,
+      afterLoss: moving(completedBefore, 'completed', plain),
+      // What the handler returned is not worth another attempt.
+      reword: (job, error) =>
+        isUnstorable(error) && job.result != null ? { ...job, result: null } : null,
+    }),
+    fail: newSettlements(deps, 'fail', failing(fail), {
+      ...{ gathers: true, retryRefused: true, afterLoss, reword },
+    }),
+    dead_letter: newSettlements(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
+      ...{ afterLoss, reword },
+    }),
+    release: newSettlements(deps, 'release', moving(releasing, 'released'), { retryRefused: true }),
+    snooze: newSettlements(deps, 'snooze', moving(snooze, 'snoozed')),
+    cancel: newSettlements(deps, 'cancel', moving(cancelOwn, 'cancelled'), {
+      reword: asAscii('reason'),
+    }),
+  };
 }
 
 /** After the last attempt a failed job is a dead letter; a job without a status was not moved. */

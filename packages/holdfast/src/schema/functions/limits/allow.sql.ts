@@ -23,12 +23,12 @@ export const TAT = (
   pace: string,
   changed: string,
 ) => `greatest(moment, ${changed} + least(315360000,
-      extract(epoch FROM r.started_tat - ${changed})::double precision * ${pace} / coalesce(r.pace, ${pace}))
+      date_part('epoch', r.started_tat - ${changed}) * ${pace} / coalesce(r.pace, ${pace}))
       * interval '1 second')`;
 
 /** How many tokens are left. Rounded down, but for what a time of microseconds cannot hold. */
 export const TOKENS = (burst: string, tat: string, pace: string) =>
-  `greatest(0, floor(${burst} + 1e-6 - extract(epoch FROM ${tat} - moment)::double precision / ${pace}))`;
+  `greatest(0, floor(${burst} + 1e-6::double precision - date_part('epoch', ${tat} - moment) / ${pace}))`;
 
 export const allow: FunctionFile = {
   name: 'allow',
@@ -74,7 +74,7 @@ BEGIN
   RETURN QUERY
   WITH limits AS MATERIALIZED (
     SELECT l.id, l.type, l.keyed, l.concurrency, l.rate_burst, l.updated_at, l.id = ANY (mine) AS locked,
-      extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace,
+      date_part('epoch', l.rate_per) / l.rate_limit AS pace,
       CASE WHEN NOT l.id = ANY (mine) THEN 0 WHEN l.concurrency IS NULL THEN 2147483647
         ELSE l.concurrency - coalesce((worker_holds ->> coalesce(l.type, ''))::integer, 0)
           - holdfast.inbox_held(l.id, l.type, CASE WHEN worker_holds IS NOT NULL THEN worker END) END AS room
@@ -125,8 +125,8 @@ BEGIN
     ON CONFLICT (limit_id, worker_id) DO UPDATE SET held = excluded.held WHERE p.held <> excluded.held
   )
   SELECT l.nth, l.place, l.type, l.ok, CASE WHEN l.ok THEN NULL WHEN NOT l.locked THEN 5
-      WHEN l.in_rate > l.tokens THEN ceil(extract(epoch FROM
-        l.tat + (l.tokens - (l.rate_burst - 1)) * l.pace * interval '1 second' - moment) * 1000)::bigint END,
+      WHEN l.in_rate > l.tokens THEN ceil((date_part('epoch', l.tat - moment)
+        + (l.tokens - (l.rate_burst - 1)) * l.pace) * 1000)::bigint END,
     -- Somebody else has just taken it, or only its key has no token: others of its type may start.
     NOT l.ok AND NOT (l.fits AND l.in_queue <= l.queue_room) AND NOT (l.locked AND l.keyed IS TRUE AND l.in_rate > l.tokens)
   FROM locked AS l;

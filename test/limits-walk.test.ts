@@ -1,0 +1,70 @@
+/** A walk over the keys of a rate finds the oldest jobs of each key, as many as it has tokens, whatever stands between them. */
+import { beforeEach, expect, test } from 'vitest';
+import { numbers, type TimeOptions } from './support/claiming.js';
+import { testDatabase } from './support/database.js';
+import { claimStep, limitStep, register } from './support/limited.js';
+
+const db = testDatabase();
+const rate = { limit: 1, perMs: 3_600_000, burst: 3 };
+
+/** Keys with one job to a hundred, of every priority, some of them running, not due yet, too new or of a paused key. */
+const FILL = `
+INSERT INTO holdfast.inbox (type, version, payload, limit_key, partition_key, partition_bucket, priority, available_at, created_at,
+  status, claimed_by, claimed_at, lease_expires_at, lease_generation, attempts)
+SELECT 'step', CASE j.version WHEN 0 THEN 2 ELSE 1 END, jsonb_build_object('n', j.n), 'k' || j.k,
+  CASE j.paused WHEN 0 THEN 'paused' END, 1, j.priority, now() + j.seconds * interval '1 s', now(),
+  (CASE WHEN j.runs THEN 'processing' ELSE 'pending' END)::holdfast.inbox_status, CASE WHEN j.runs THEN 'v' END,
+  CASE WHEN j.runs THEN now() END, CASE WHEN j.runs THEN now() + interval '1 hour' END, j.runs::integer, j.runs::integer
+FROM (
+  SELECT row_number() OVER () AS n, k, random(1, 4) AS priority, CASE random(0, 2) WHEN 0 THEN 3600 ELSE random(-90, -1) END AS seconds, random(0, 3) = 0 AS runs,
+    random(0, 9) AS version, random(0, 9) AS paused
+  FROM generate_series(1, 60) AS k
+  CROSS JOIN LATERAL generate_series(1, CASE WHEN k % 3 > 0 THEN 1 WHEN k % 2 > 0 THEN 4 ELSE random(5, 100) END) AS each
+) AS j`;
+
+const EXPECTED = `
+SELECT j.n FROM (
+  SELECT (i.payload ->> 'n')::integer AS n, i.limit_key,
+    row_number() OVER (PARTITION BY i.limit_key ORDER BY i.priority, i.available_at, i.position) AS nth
+  FROM holdfast.inbox AS i
+  WHERE i.status = 'pending' AND i.available_at <= now() AND i.version = 1 AND i.partition_key IS DISTINCT FROM 'paused'
+) AS j
+LEFT JOIN holdfast.rates AS r ON r.key = j.limit_key
+WHERE j.nth <= coalesce(3 - ceil(date_part('epoch', r.started_tat - now()) / 3600), 3)
+ORDER BY j.n`;
+
+beforeEach(async () => {
+  for (const table of ['limits', 'permits', 'rates', 'inbox', 'inbox_claims', 'workers'])
+    await db.rows(`DELETE FROM holdfast.${table}`);
+  await register(db, ['w', 'v']);
+  await db.rows(`UPDATE holdfast.queues SET paused_keys = '{paused}'`);
+  await limitStep(db, { rate }, true);
+});
+
+const sorted = (found: readonly number[]) => found.toSorted((a, b) => a - b);
+
+test.each([
+  ['at once', { keys: 1_000, limit: 1_000 }],
+  ['a few keys at a time', { keys: 7, limit: 1_000 }],
+  ['one key at a time', { keys: 1, limit: 1_000 }],
+])('%s', async (_, options: TimeOptions & { keys: number; limit: number }) => {
+  await db.rows(FILL);
+  // Each fourth key has no token, and others have one, two or three.
+  await db.rows(`INSERT INTO holdfast.rates (limit_id, key, started_tat, slot_tat)
+    SELECT l.id, 'k' || k, now() + (k % 4) * interval '1 hour' - interval '1 min', now()
+    FROM holdfast.limits AS l, generate_series(1, 50) AS k`);
+  const expected = (await db.rows<{ n: number }>(EXPECTED)).map(({ n }) => n);
+  expect(expected.length).toBeGreaterThan(20);
+  const found: number[] = [];
+  let afterKey = '';
+  do {
+    const claimed = await claimStep(db, 'w', {
+      ...options,
+      walks: [{ type: 'step', version: 1, afterKey }],
+    });
+    expect(claimed.jobs.length).toBe(claimed.found);
+    found.push(...numbers(claimed));
+    afterKey = claimed.walked.step ?? '';
+  } while (afterKey !== '');
+  expect(sorted(found)).toEqual(expected);
+});
