@@ -186,18 +186,8 @@ test('the rooms of inspect import in one direction', () => {
   expect(files.filter((file) => level(file) < 0)).toEqual([]);
 });
 
-/** These close circles, and are being mended on another branch. An import that is gone must leave this list. */
-const BEING_MENDED: readonly (readonly [from: string, to: string])[] = [
-  [`${CORE}/worker/loops.ts`, `${CORE}/worker/worker.ts`],
-  [`${CORE}/worker/reachable.ts`, `${CORE}/worker/worker.ts`],
-  [`${CORE}/worker/run/context-deps.ts`, `${CORE}/worker/worker.ts`],
-  [`${CORE}/worker/settle/kept.ts`, `${CORE}/worker/settle/settlements.ts`],
-];
-
 test('files do not import each other in circles', () => {
-  const imports = (from: string, to: string) => importsOf(from).some(({ file }) => file === to);
-  expect(BEING_MENDED.filter(([from, to]) => !imports(from, to))).toEqual([]);
-  expect(circlesOf(every, BEING_MENDED)).toEqual([]);
+  expect(circlesOf(every)).toEqual([]);
 });
 
 test('no folder has too many files, and no file too many lines', () => {

@@ -63,10 +63,7 @@ function specifiersIn(text: string): string[] {
 }
 
 /** Each circle of files once, by Tarjan's algorithm: files of which each leads to all others. */
-export function circlesOf(
-  paths: readonly string[],
-  except: readonly (readonly [from: string, to: string])[] = [],
-): string[][] {
+export function circlesOf(paths: readonly string[]): string[][] {
   const all = new Set(paths);
   const order = new Map<string, number>();
   const lowest = new Map<string, number>();
@@ -78,9 +75,7 @@ export function circlesOf(
     order.set(path, number);
     lowest.set(path, number);
     open.push(path);
-    const targets = importsOf(path)
-      .flatMap(({ file }) => (file && all.has(file) ? [file] : []))
-      .filter((file) => !except.some(([from, to]) => from === path && to === file));
+    const targets = importsOf(path).flatMap(({ file }) => (file && all.has(file) ? [file] : []));
     for (const target of targets) {
       if (!order.has(target)) visit(target);
       if (open.includes(target)) lowest.set(path, Math.min(low(path), low(target)));

@@ -7,8 +7,9 @@
  * later, up to a bound, until it gets something again. A permit that another worker gives back is found by asking again at
  * every poll.
  */
+
+import type { Refused } from './allowed.js';
 import { type Clock, jittered, laterThan } from './pace.js';
-import type { Refused } from './take.js';
 
 export class Allowance {
   readonly #pollMs: number;

@@ -9,16 +9,15 @@
 import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
+import { allowedOfKept, KEPT_AND_ALLOWED } from './allowed.js';
 import type { SourceDeps } from './source.js';
 import {
-  allowedOfKept,
   byDue,
   type Claimed,
   type ClaimedJob,
   type ClaimTerms,
   claim,
   claimStatement,
-  KEPT_AND_ALLOWED,
   openQueue,
   type Versions,
   versionsOf,

@@ -5,12 +5,8 @@ import type { Logger } from '../postgres/log/log.js';
 import type { EngineMode, Executor } from '../postgres/queryable.js';
 import type { Tracing } from '../tracing/tracing.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
-import type { Keeper } from './lease/keeper.js';
 import type { Settings } from './options.js';
-import type { Route } from './run/attempt.js';
-import type { ContextDeps } from './run/handler-context.js';
-import type { Quarantine } from './run/quarantine.js';
-import type { Settler } from './settle/settler.js';
+import type { Route } from './run/handler-context.js';
 import type { Time } from './time.js';
 
 /** Whether the registry calls a worker alive, as far as that is known here. */
@@ -57,11 +53,4 @@ export interface SharedDeps {
   /** Whether anybody listens: two events for every job are not made for nobody. */
   readonly hasListeners: () => boolean;
   readonly reportError: (what: string, error: unknown) => void;
-}
-
-export interface QueueDeps extends SharedDeps {
-  readonly keeper: Keeper;
-  readonly quarantine: Quarantine;
-  readonly settler: Settler;
-  readonly context: ContextDeps;
 }

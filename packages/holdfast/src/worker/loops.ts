@@ -18,7 +18,7 @@ import { Wakeups } from './claim/wakeups.js';
 import { OWN_CONNECTIONS, type SharedDeps, type WorkerDeps } from './deps.js';
 import { type Keeper, newKeeper } from './lease/keeper.js';
 import { QueueWorker } from './queue-worker.js';
-import type { ContextDeps } from './run/handler-context.js';
+import type { ContextDeps } from './run/context-deps.js';
 import { type Leaks, newLeaks } from './run/leaks.js';
 import { newQuarantine, type Quarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';

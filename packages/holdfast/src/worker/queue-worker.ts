@@ -10,7 +10,7 @@ import { LAST_MS } from '../postgres/connect/backoff.js';
 import { ClaimLoop, type Hints } from './claim/claim-loop.js';
 import type { ClaimBatch } from './claim/claim-sender.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
-import type { QueueDeps } from './deps.js';
+import type { QueueDeps } from './queue-deps.js';
 import { LeasedJob } from './run/leased-job.js';
 import { Runs, runsOf } from './run/runs.js';
 import { InFlightJobs } from './settle/in-flight.js';

@@ -6,7 +6,7 @@ import { HoldfastError, shown } from '../job/errors/holdfast-error.js';
 import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { declareLimits } from '../operate/limits.js';
 import type { Executor } from '../postgres/queryable.js';
-import type { Route } from './run/attempt.js';
+import type { Route } from './run/handler-context.js';
 
 export function addRoute<Input, Output>(
   routes: Map<string, Route>,

@@ -24,8 +24,8 @@ import { Loops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
 import { addRoute, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
-import type { Handler, Route } from './run/attempt.js';
 import { aloneHandler } from './run/batch.js';
+import type { Handler, Route } from './run/handler-context.js';
 import {
   type BatchHandler,
   type BatchOptions,

@@ -12,6 +12,7 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int4, int8, json, MAX_ROWS, type Row, text } from '../../postgres/statement.js';
+import { HELD_BACK, KEPT_AND_ALLOWED, LAST_ALLOWED, REFUSED_JOBS } from '../allowed.js';
 import type { WalkStop } from '../source.js';
 import {
   arraysOf,
@@ -22,13 +23,9 @@ import {
   type ColumnsOf,
   claim,
   claimStatement,
-  HELD_BACK,
-  KEPT_AND_ALLOWED,
-  LAST_ALLOWED,
   NEWS_HEAD,
   newsIn,
   type QueueNews,
-  REFUSED_JOBS,
   type Versions,
   versionsOf,
 } from '../take.js';

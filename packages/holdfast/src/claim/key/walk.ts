@@ -5,7 +5,9 @@
  * A job that has failed before, whose lease ran out, or whose type is limited comes alone: what follows would only be
  * released. A suspect (suspects.ts) holds its key, and so does one that is paused, or of a type that is not handled.
  */
-import { allowedOfKept, HANDLED, limited, NOT_PAUSED, openQueue } from '../take.js';
+import { runs } from '../../postgres/taken.js';
+import { allowedOfKept, limited } from '../allowed.js';
+import { HANDLED, NOT_PAUSED, openQueue } from '../take.js';
 
 export const KEY_WALK = `
 WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
@@ -75,7 +77,7 @@ WITH RECURSIVE ${openQueue(`q.ordering IN ('key', 'key_strict')`)}, walk AS (
               THEN ceil(extract(epoch FROM i.available_at - now()) * 1000) || ':' || i.partition_bucket
             END AS due,
             -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be taken alone. 3: ready.
-            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now() THEN 0
+            CASE WHEN ${runs('i')} THEN 0
               WHEN i.crashes > 1 THEN 1
               WHEN ${HANDLED} AND ${NOT_PAUSED} THEN
                 CASE WHEN i.status = 'processing' THEN 2

@@ -6,15 +6,14 @@ import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int4, int8, json } from '../../postgres/statement.js';
 import * as taken from '../../postgres/taken.js';
+import { allowed, limited } from '../allowed.js';
 import {
-  allowed,
   arraysOf,
   byDue,
   type Claimed,
   type ClaimTerms,
   claim,
   claimStatement,
-  limited,
   openQueue,
 } from '../take.js';
 

@@ -8,18 +8,10 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, type Row, text } from '../../postgres/statement.js';
+import { allowedOfKept, KEPT_AND_ALLOWED } from '../allowed.js';
 import { KEYS_NEWS, type KeyedClaim, type KeysRequest, keysHead, keysIn } from '../key/claim.js';
 import { MOST_READ } from '../pace.js';
-import {
-  allowedOfKept,
-  arraysOf,
-  byDueTime,
-  claim,
-  claimStatement,
-  KEPT_AND_ALLOWED,
-  openQueue,
-  versionsOf,
-} from '../take.js';
+import { arraysOf, byDueTime, claim, claimStatement, openQueue, versionsOf } from '../take.js';
 
 /** Its stretches are whole buckets, but for the place where the first begins: places that a claim returned, not keys. */
 export interface TurnsRequest extends KeysRequest {

@@ -7,25 +7,14 @@
 import type { NewJob } from '../../enqueue/insert.js';
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
 import { errorText } from '../../job/errors/failure.js';
-import type { JobDefinition } from '../../job/job.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { errorType } from '../../tracing/error-type.js';
 import { JobContext } from './context.js';
-import type { ContextDeps, HandlerContext, Many } from './handler-context.js';
+import type { ContextDeps } from './context-deps.js';
+import type { Route } from './handler-context.js';
 import type { Leakable } from './leaks.js';
 import type { LeasedJob } from './leased-job.js';
 import { resultText } from './result.js';
-
-export type Handler = (context: HandlerContext<unknown>) => unknown;
-
-export interface Route {
-  readonly job: JobDefinition<unknown, unknown>;
-  /** Of one job, also of a type that is handled in batches. */
-  readonly handler: Handler;
-  readonly many?: Many;
-  /** The handler is that of a batch, and has other jobs. */
-  readonly inBatch?: boolean;
-}
 
 export type Outcome =
   | {

@@ -4,15 +4,15 @@
  */
 import type pg from 'pg';
 import { childLogger, type Logger } from '../../postgres/log/log.js';
-import type { Route } from './attempt.js';
 import { BatchSlot } from './batch-slot.js';
 import { completeTogether } from './completion.js';
 import type { JobContext } from './context.js';
+import type { ContextDeps } from './context-deps.js';
+import type { Route } from './handler-context.js';
 import {
   type BatchContext,
   type BatchHandler,
   type BatchJob,
-  type ContextDeps,
   jobState,
   type Many,
 } from './handler-context.js';

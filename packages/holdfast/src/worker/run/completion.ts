@@ -10,10 +10,24 @@ import { withClient } from '../../postgres/connect/pool.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
 import { complete } from '../../settle/complete.js';
-import type { JobContext } from './context.js';
-import { type ContextDeps, jobState, leaseLost } from './handler-context.js';
+import type { ContextDeps } from './context-deps.js';
+import { jobState, leaseLost } from './handler-context.js';
+import type { LeasedJob } from './leased-job.js';
+import type { OpenCalls } from './open-calls.js';
 
-type Members = readonly JobContext<unknown>[];
+/** What a completion needs of the context of a job. */
+export interface Completing {
+  readonly held: LeasedJob;
+  readonly writing: OpenCalls;
+  readonly isOver: boolean;
+  completion: 'none' | 'done' | 'handed';
+  refusal: unknown;
+  connection: ((error: Error) => void) | null;
+  handOver(): readonly NewJob[];
+  takeBack(): void;
+}
+
+type Members = readonly Completing[];
 
 /** Jobs of the same keys that ran before are settled first: a crash must not repeat them after these. */
 export async function inTheirTurn(members: Members, doing: string): Promise<void> {

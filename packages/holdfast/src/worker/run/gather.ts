@@ -3,8 +3,7 @@
  * time. Jobs of one key keep their order: what is cut off a run must not begin before the part before it has succeeded.
  */
 import type { Time, Timer } from '../time.js';
-import type { Route } from './attempt.js';
-import type { Many } from './handler-context.js';
+import type { Many, Route } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
 export class Gather {

@@ -10,12 +10,8 @@ import {
 } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
-import type { LockGate } from '../../postgres/connect/lock-gate.js';
 import type { Logger } from '../../postgres/log/log.js';
-import type { Names } from '../../postgres/names.js';
-import type { Executor, Queryable } from '../../postgres/queryable.js';
-import type { SharedDeps, WorkerDeps } from '../deps.js';
-import type { Leaks } from './leaks.js';
+import type { Queryable } from '../../postgres/queryable.js';
 
 export interface HandlerContext<Payload> {
   readonly payload: Payload;
@@ -103,21 +99,15 @@ export function resolveBatch(options: BatchOptions | undefined, handler: BatchHa
   };
 }
 
-type Shared = Pick<SharedDeps, 'engine' | 'log' | 'emit'>;
-type OfWorker = Pick<WorkerDeps, 'pool' | 'maxPayloadBytes' | 'tracing'>;
+export type Handler = (context: HandlerContext<unknown>) => unknown;
 
-/** Effect markers are written by `engine`: handlers cannot exhaust it by holding transactions. */
-export interface ContextDeps extends Shared, OfWorker {
-  readonly names: Names;
-  /** The worker's own, for completions with children: handlers cannot exhaust it. */
-  readonly ownPool: pg.Pool;
-  /** For transactions on it; left out where there is one queue only. */
-  readonly gate?: LockGate;
-  /** What a transaction on it begins with, if its sessions cannot keep settings. */
-  readonly begin?: string;
-  readonly plain: Executor;
-  /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
-  readonly leaks?: Leaks;
+export interface Route {
+  readonly job: JobDefinition<unknown, unknown>;
+  /** Of one job, also of a type that is handled in batches. */
+  readonly handler: Handler;
+  readonly many?: Many;
+  /** The handler is that of a batch, and has other jobs. */
+  readonly inBatch?: boolean;
 }
 
 /** What the handler asked for does not fit the state of its job. */

@@ -4,9 +4,10 @@
  */
 import { markStarted } from '../../lease/marks.js';
 import type { PrefetchPolicy } from '../claim/prefetch.js';
-import type { QueueDeps } from '../deps.js';
+import type { QueueDeps } from '../queue-deps.js';
 import type { InFlightJobs } from '../settle/in-flight.js';
-import { type Outcome, type Route, runJob } from './attempt.js';
+import { type Outcome, runJob } from './attempt.js';
+import type { Route } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
 export interface OneJobDeps extends QueueDeps {

@@ -5,7 +5,7 @@
 import { HoldfastError } from '../../job/errors/errors.js';
 import { encodePayload } from '../../job/payload.js';
 import type { Logger } from '../../postgres/log/log.js';
-import type { ContextDeps } from './handler-context.js';
+import type { ContextDeps } from './context-deps.js';
 import type { LeasedJob } from './leased-job.js';
 
 /** A result is an answer, not a document; larger things belong into a table of their own. */

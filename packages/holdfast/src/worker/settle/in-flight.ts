@@ -3,9 +3,11 @@
  * when it is lost: then its signal is aborted and nothing that it settles counts. All counts and events of jobs are
  * made here.
  */
-import type { QueueDeps } from '../deps.js';
+
 import type { JobEvent, SettleResult } from '../events.js';
-import type { Outcome, Route } from '../run/attempt.js';
+import type { QueueDeps } from '../queue-deps.js';
+import type { Outcome } from '../run/attempt.js';
+import type { Route } from '../run/handler-context.js';
 import { leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import { type Failed, type Settlement, settleOutcome } from './outcome.js';

@@ -15,7 +15,7 @@ import { type Failure, fail, failedBefore } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
 import { idsOf, type Settle, type Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
-import type { ContextDeps } from '../run/handler-context.js';
+import type { ContextDeps } from '../run/context-deps.js';
 import type { Done } from './kept.js';
 import {
   isAlive,
