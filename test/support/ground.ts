@@ -115,6 +115,6 @@ export async function claimInFlight(on: Ground): Promise<() => Promise<void>> {
   onTestFinished(() => lock.release(true));
   await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
   await on.rows('UPDATE holdfast.queues SET paused = false');
-  await blockedStatement(on, 'SELECT c.place', 'SELECT c.* FROM holdfast.inbox_claim(');
+  await blockedStatement(on, 'SELECT c.place', 'FROM holdfast.inbox_claim(');
   return async () => void (await lock.query('COMMIT'));
 }

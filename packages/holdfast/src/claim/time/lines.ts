@@ -98,7 +98,9 @@ export class Lines {
   record(claim: TimeClaim, limit: number, now: number, tookMs: number): void {
     const { jobs, found, seen, cut, seenUntil, refused } = claim;
     const full = found >= limit;
-    this.#recordScan(full || cut === null, now, tookMs);
+    // What no limit allows keeps its place before the cut: the scan comes no further.
+    const goesOn = !full && cut !== null && !((this.#taken[cut.line]?.type ?? '') in refused);
+    this.#recordScan(!goesOn, now, tookMs);
     const last = new Map<string, { job: ClaimedJob; jobs: number }>();
     for (const job of jobs)
       last.set(keyOf(job), { job, jobs: (last.get(keyOf(job))?.jobs ?? 0) + 1 });
@@ -124,7 +126,7 @@ export class Lines {
     for (const [key, back] of this.#rewinds) this.#rewind(key, back);
   }
 
-  /** `over`: it came to the end, or to more jobs than were wanted. */
+  /** `over`: it came to its end, or no further. */
   #recordScan(over: boolean, now: number, tookMs: number): void {
     if (this.#scanMs === null) return;
     this.#scanMs += tookMs;
