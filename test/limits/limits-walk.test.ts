@@ -1,8 +1,8 @@
 /** A walk over the keys of a rate finds the oldest jobs of each key, as many as it has tokens, whatever stands between them. */
 import { beforeEach, expect, test } from 'vitest';
-import { numbers, type TimeOptions } from './support/claiming.js';
-import { testDatabase } from './support/database.js';
-import { claimStep, limitStep, register } from './support/limited.js';
+import { numbers, type TimeOptions } from '../support/claiming.js';
+import { testDatabase } from '../support/database.js';
+import { claimStep, limitStep, register } from '../support/limited.js';
 
 const db = testDatabase();
 const rate = { limit: 1, perMs: 3_600_000, burst: 3 };
@@ -16,10 +16,10 @@ SELECT 'step', CASE j.version WHEN 0 THEN 2 ELSE 1 END, jsonb_build_object('n', 
   (CASE WHEN j.runs THEN 'processing' ELSE 'pending' END)::holdfast.inbox_status, CASE WHEN j.runs THEN 'v' END,
   CASE WHEN j.runs THEN now() END, CASE WHEN j.runs THEN now() + interval '1 hour' END, j.runs::integer, j.runs::integer
 FROM (
-  SELECT row_number() OVER () AS n, k, random(1, 4) AS priority, CASE random(0, 2) WHEN 0 THEN 3600 ELSE random(-90, -1) END AS seconds, random(0, 3) = 0 AS runs,
-    random(0, 9) AS version, random(0, 9) AS paused
+  SELECT row_number() OVER () AS n, k, floor(random() * 4)::integer + 1 AS priority, CASE floor(random() * 3)::integer WHEN 0 THEN 3600 ELSE floor(random() * 90)::integer - 90 END AS seconds, floor(random() * 4)::integer = 0 AS runs,
+    floor(random() * 10)::integer AS version, floor(random() * 10)::integer AS paused
   FROM generate_series(1, 60) AS k
-  CROSS JOIN LATERAL generate_series(1, CASE WHEN k % 3 > 0 THEN 1 WHEN k % 2 > 0 THEN 4 ELSE random(5, 100) END) AS each
+  CROSS JOIN LATERAL generate_series(1, CASE WHEN k % 3 > 0 THEN 1 WHEN k % 2 > 0 THEN 4 ELSE floor(random() * 96)::integer + 5 END) AS each
 ) AS j`;
 
 const EXPECTED = `
