@@ -1,7 +1,7 @@
 // The bundles: the core as a few ES modules, and core and test kit as CommonJS for Jest, which cannot load ES modules.
 // Comments are left out; names and lines stay, for stack traces.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 import { onLog } from '../keeper-source.mjs';
 import { writeCommonJs } from './commonjs.mjs';
@@ -39,16 +39,29 @@ function emptied(folder) {
 
 export async function bundleCore(folder) {
   const [build, dist] = [join(folder, 'build'), emptied(join(folder, 'dist'))];
+  // Each file that a process loads takes a millisecond: what `import 'holdfast'` needs is one.
+  const core = loadedBy(join(build, 'index.js'));
   await write({ ...inputsFrom(build), cli: join(build, 'cli/main.js') }, outside(folder), {
     dir: dist,
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'parts/[name].js',
+    codeSplitting: { groups: [{ name: 'core', test: (id) => core.has(id) }] },
   });
   copyTypes(build, Object.values(ENTRIES), join(dist, 'types'));
   const { internal, ...open } = ENTRIES;
   await writeCommonJs(dist, join(dist, 'types'), open);
   writeFileSync(join(dist, 'LICENCES.txt'), readFileSync(join(build, 'worker/lease/LICENCES.txt')));
+}
+
+/** The files that a process loads with this one: not those that are loaded on demand. */
+function loadedBy(file, found = new Set()) {
+  if (found.has(file)) return found;
+  found.add(file);
+  const text = readFileSync(file, 'utf8');
+  for (const [, path] of text.matchAll(/^(?:import|export)[^'"]*['"](\.{1,2}\/[^'"]+)['"]/gm))
+    loadedBy(resolve(dirname(file), path), found);
+  return found;
 }
 
 const inputsFrom = (build) =>
