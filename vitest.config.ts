@@ -93,14 +93,14 @@ export default defineConfig({
       project('alone', {
         include: ALONE,
         execArgv: QUICK_WASM,
-        maxWorkers: 3,
+        maxWorkers: 4,
         sequence: { groupOrder: 0 },
       }),
       project('shared', {
         include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts', 'test/**/*.test.ts'],
         exclude: ['**/node_modules/**', ...TIMED, ...ALONE],
         isolate: false,
-        maxWorkers: 3,
+        maxWorkers: 4,
         sequence: { groupOrder: 0 },
       }),
       project('timed', {

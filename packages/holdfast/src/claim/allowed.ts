@@ -47,17 +47,14 @@ export const HELD_BACK = `(SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.
 
 /**
  * The last job in the order of the claim that a limit allows: its bucket, group and key, and whether another key of its bucket
- * must wait.
+ * must wait behind it.
  */
 export const LAST_ALLOWED = `(SELECT jsonb_build_array(l.partition_bucket, coalesce(l.group_key, ''), l.partition_key,
-      coalesce(w.partition_bucket = l.partition_bucket
-        AND (w.group_key, w.partition_key) IS DISTINCT FROM (l.group_key, l.partition_key), false))
-    FROM (SELECT a.place FROM allowed AS a WHERE a.ok ORDER BY a.nth DESC LIMIT 1) AS g
-    JOIN holdfast.inbox AS l ON l.ctid = g.place
-    LEFT JOIN (
-      (SELECT a.place FROM allowed AS a WHERE NOT a.ok ORDER BY a.nth LIMIT 1) AS r
-      JOIN holdfast.inbox AS w ON w.ctid = r.place
-    ) ON true)`;
+      EXISTS (SELECT FROM allowed AS a JOIN holdfast.inbox AS w ON w.ctid = a.place
+        WHERE NOT a.ok AND a.nth > g.nth AND w.partition_bucket = l.partition_bucket
+          AND (w.group_key, w.partition_key) IS DISTINCT FROM (l.group_key, l.partition_key)))
+    FROM (SELECT a.place, a.nth FROM allowed AS a WHERE a.ok ORDER BY a.nth DESC LIMIT 1) AS g
+    JOIN holdfast.inbox AS l ON l.ctid = g.place)`;
 
 /** How many jobs were ready that no limit allows now. */
 export const REFUSED_JOBS = `(SELECT count(*) FROM allowed AS a WHERE NOT a.ok)`;

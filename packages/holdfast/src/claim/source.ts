@@ -82,6 +82,8 @@ export interface Source {
   hint(hint: Hint): void;
   /** Something may be due at this time, in these buckets if that is known. Left out where the schedule remembers it. */
   later?(buckets: readonly number[] | null, at: number): void;
+  /** A job becomes due at this time; for sources that must read for it. */
+  due?(at: number): void;
   /** True: there may be something to read now. */
   left(job: LeftJob): boolean;
   /** When there is something to read although no poll is due. `idle`: scans from the front are left to the polls. */

@@ -24,9 +24,9 @@ function begun(): Rounds {
   return rounds;
 }
 const next = (rounds: Rounds) =>
-  rounds.stretchesOf(['call']).map(({ bucket, afterKey }) => `${bucket}${afterKey}`);
+  rounds.stretchesOf('call').map(({ bucket, afterKey }) => `${bucket}${afterKey}`);
 const read = (rounds: Rounds, told: Told) =>
-  rounds.record(['call'], rounds.stretchesOf(['call']), claim(told));
+  rounds.record(['call'], rounds.stretchesOf('call'), claim(told));
 
 test('the first refusal begins a round behind the key that got the last token', () => {
   const rounds = new Rounds(() => 0);

@@ -41,13 +41,11 @@ export class Rounds {
     if (round.buckets.size > 0) this.#rounds.set(type, round);
   }
 
-  /** What the next claim of these types reads, all that waits. Types that share a limit go round together. */
-  stretchesOf(types: readonly string[]): KeyStretch[] {
-    const rounds = types.flatMap((type) => this.#rounds.get(type) ?? []);
-    const buckets = [...new Set(rounds.flatMap((round) => [...round.buckets]))].sort(
-      (a, b) => a - b,
-    );
-    const next = rounds[0]?.next ?? { bucket: 0, key: '' };
+  /** What the next claim of this type reads, all that waits. */
+  stretchesOf(type: string): KeyStretch[] {
+    const round = this.#rounds.get(type);
+    const buckets = [...(round?.buckets ?? [])].sort((a, b) => a - b);
+    const next = round?.next ?? { bucket: 0, key: '' };
     const [first, ...others] = stretchesOf(buckets.filter((bucket) => bucket >= next.bucket));
     const before = stretchesOf(buckets.filter((bucket) => bucket < next.bucket));
     if (first === undefined) return before;
@@ -58,6 +56,7 @@ export class Rounds {
   /** `types`: those of whose rounds the claim was. What other claims were refused begins a round. */
   record(types: readonly string[], stretches: readonly KeyStretch[], claim: KeyedClaim): void {
     const { jobs, heldBack, stop } = claim;
+    if (types.length === 0 && heldBack.length === 0 && this.#rounds.size === 0) return;
     const unread = new Set(stop ? bucketsOf(rest(stretches, stop)) : []);
     const [first] = stretches;
     // Of this bucket the front was not read.

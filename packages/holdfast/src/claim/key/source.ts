@@ -22,8 +22,9 @@ export class KeySource implements Source {
   readonly #rounds: Rounds;
   /** A claim of a round asks for no more: jobs that no limit allows are found and locked for nothing. */
   #most = Number.POSITIVE_INFINITY;
-  /** The last claim was of a round. */
+  /** The last claim was of a round; and how many there were. */
   #inRound = false;
+  #round = 0;
 
   constructor(deps: SourceDeps, turns: boolean) {
     this.#deps = deps;
@@ -63,7 +64,11 @@ export class KeySource implements Source {
     const open = this.#rounds.types.filter((type) => allowance.isOpen(type));
     // They alternate with what else there is to read.
     this.#inRound = open.length > 0 && (!this.#inRound || this.#keys.readAt(now) > now);
-    if (this.#inRound) return this.#claim(limit, ask, open, this.#rounds.stretchesOf(open));
+    if (this.#inRound) {
+      // One after the other: what one limit allows says nothing of the keys under another.
+      const type = open[this.#round++ % open.length] as string;
+      return this.#claim(limit, ask, [type], this.#rounds.stretchesOf(type));
+    }
     const stretches = this.#keys.take(now);
     if (stretches.length === 0) return { jobs: 0, waitedMs: 0, news: null };
     const others = this.#others(this.#rounds.types).filter((type) => allowance.isOpen(type));
@@ -83,7 +88,7 @@ export class KeySource implements Source {
     stretches: readonly KeyStretch[],
   ): Promise<Found> {
     const { clock, send, versions, allowance } = this.#deps;
-    const limit = Math.min(room, this.#most);
+    const limit = this.#inRound ? Math.min(room, this.#most) : room;
     const asked = Object.fromEntries(types.map((type) => [type, versions[type] ?? 0]));
     const sentAt = clock.now();
     let claimed: KeyedClaim;
@@ -101,8 +106,8 @@ export class KeySource implements Source {
     const now = clock.now();
     allowance.record(jobs, refused);
     this.#rounds.record(this.#inRound ? types : [], stretches, claimed);
-    if (heldBack.length > 0) this.#most = 2 * jobs.length + 2;
-    else if (jobs.length > 0) this.#most = 2 * this.#most;
+    if (this.#inRound && heldBack.length > 0) this.#most = 2 * jobs.length + 2;
+    else if (this.#inRound && jobs.length > 0) this.#most = 2 * this.#most;
     // Heads that wait for their time, or their key for a token, are read again then.
     for (const { inMs, bucket, type } of [...due, ...heldBack])
       if (type === undefined) this.#keys.later([bucket], now + inMs + 1);
@@ -119,7 +124,10 @@ export class KeySource implements Source {
     stretches: readonly KeyStretch[],
   ): void {
     this.#keys.record(found, limit, this.#deps.clock.now(), tookMs);
-    for (const type of this.#others(asked)) this.#rounds.add(type, readOf(stretches, found.stop));
+    const others = this.#others(asked);
+    if (others.length === 0) return;
+    const read = readOf(stretches, found.stop);
+    for (const type of others) this.#rounds.add(type, read);
   }
 
   async #send(

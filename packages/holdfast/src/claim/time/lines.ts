@@ -73,11 +73,12 @@ export class Lines {
 
   /** What the next claim reads of the types that `open` lets through. `all`: not only those that are wanted. */
   take(now: number, limit: number, open: (type: string) => boolean, all: boolean): LineRequest[] {
-    this.#scanning = this.#scanMs === null && this.#scan.due(now);
-    if (this.#scanning) {
+    if (this.#scanMs === null && this.#scan.due(now)) {
       this.#scanMs = 0;
       for (const line of this.#lines.values()) this.#set(line, FRONT, true);
     }
+    // Still so after a claim that failed.
+    this.#scanning = this.#scanMs === 0;
     this.#rewinds.clear();
     const lines = [...this.#lines.values()].filter(({ type }) => open(type));
     const wanted = lines.filter((line) => line.wanted);

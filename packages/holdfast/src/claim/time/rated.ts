@@ -49,7 +49,9 @@ export const claimRated = claimStatement({
   ORDER BY k.rank, k.available_at, k.position
   LIMIT $5::integer
 ), ${allowed(`
-      SELECT p.place, p.type, p.key AS limit_key FROM picked AS p WHERE p.limited
+      -- The function has snapshots of its own. A row that this statement does not see cannot be taken, so it must not pay.
+      SELECT p.place, p.type, p.key AS limit_key FROM picked AS p
+      JOIN holdfast.inbox AS i ON i.ctid = p.place WHERE p.limited
       ORDER BY p.rank, p.available_at, p.position
     `)}`,
   // Those without a limit are locked here, the others in `allowed`.

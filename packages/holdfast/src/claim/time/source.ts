@@ -35,6 +35,10 @@ export class TimeSource implements Source {
     this.#walks.hint(types);
   }
 
+  due(at: number): void {
+    this.#walks.due(at);
+  }
+
   left({ row, released }: LeftJob): boolean {
     // It waits again where this worker has read already.
     if (released) this.#lines.returned(row);

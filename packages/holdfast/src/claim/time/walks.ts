@@ -52,6 +52,11 @@ export class RateWalks {
     return [...this.#after.keys()].some(open) ? now : this.#at;
   }
 
+  /** A job becomes due at this time, and may have a key. */
+  due(at: number): void {
+    if (this.#keyed.size > 0) this.#at = Math.min(this.#at, at);
+  }
+
   /** A walk is under way. */
   goesOn(open: Open): boolean {
     return [...this.#after].some(([type, key]) => key !== '' && open(type));
@@ -85,8 +90,8 @@ export class RateWalks {
       if (last !== undefined) this.#keyed.add(type);
       // While there is that much, no hints come.
       if (found >= limit) this.#again.add(type);
-      // Of the keys that it read some are left.
-      if (found > limit || type in refused) continue;
+      if (type in refused) continue;
+      // Also where it found more than it could take: else the keys behind would wait for as long as that is so.
       if (last) this.#after.set(type, last);
       else if (this.#again.delete(type)) this.#after.set(type, '');
       else this.#after.delete(type);

@@ -162,6 +162,7 @@ export class ClaimLoop {
     const at = this.#deps.time.now() + Math.max(0, ms) + 1;
     if (this.#source.later) this.#source.later(buckets, at);
     else this.#schedule.due(at);
+    this.#source.due?.(at);
     this.pump();
   }
 
