@@ -139,8 +139,8 @@ export class ClaimLoop {
   hint(hint: Hint): void {
     const inMs = this.#sender.msUntil(hint.since);
     if (inMs > 0) {
-      // Hints carry tenths of a second, rounded down: the claim at that time says how long it really is.
-      this.dueIn(inMs, hint.buckets);
+      // Hints carry tenths of a second, rounded down: the claim at that time says how long it really is. A walk does not.
+      this.dueIn(inMs, hint.buckets, CHECK_MS / 10);
       return;
     }
     this.#source.hint(hint);
@@ -157,12 +157,12 @@ export class ClaimLoop {
     this.pump();
   }
 
-  /** A job becomes due after this time. */
-  dueIn(ms: number, buckets: readonly number[] | null): void {
+  /** A job becomes due after this time, or so much later. */
+  dueIn(ms: number, buckets: readonly number[] | null, atMostLaterMs = 0): void {
     const at = this.#deps.time.now() + Math.max(0, ms) + 1;
     if (this.#source.later) this.#source.later(buckets, at);
     else this.#schedule.due(at);
-    this.#source.due?.(at);
+    this.#source.due?.(at + atMostLaterMs);
     this.pump();
   }
 
