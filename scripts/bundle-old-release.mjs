@@ -10,7 +10,7 @@ import { rolldown } from 'rolldown';
 const [folder, commit] = process.argv.slice(2);
 const KEPT = /\/inspect\/(fleet\/unhandled|queue\/limits)|\/operate\/limits/;
 const LEFT_OUT =
-  /\/dist\/(inspect|operate|metrics)\/|\/dist\/api\/(doctor|look|by-id|views|archive|replay|update|filter|find-jobs|dead-letters|schedules|audit|ring|gauges|acts)|\/schema\/(0001-|turns|migrations\/|functions\/)/;
+  /\/build\/(inspect|operate|metrics)\/|\/build\/api\/(doctor|look|act)\/|\/schema\/(0001-|turns|migrations\/|functions\/)/;
 
 const leaveOut = {
   name: 'leave-out',
@@ -26,7 +26,7 @@ const leaveOut = {
 };
 
 const bundle = await rolldown({
-  input: resolve(folder, 'dist/index.js'),
+  input: resolve(folder, 'packages/holdfast/build/index.js'),
   platform: 'node',
   external: ['pg', 'croner'],
   plugins: [leaveOut],

@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const [major, minor] = process.versions.node.split('.').map(Number);
-if (major < 20 || (major === 20 && minor < 20)) {
+if (major < 20 || (major === 20 && minor < 20) || major === 21 || (major === 22 && minor < 12)) {
   console.error(
-    `Holdfast needs Node 20.20 or later; this is ${process.version}. Nothing was done.`,
+    `Holdfast needs Node 20.20, or 22.12 or later; this is ${process.version}. Nothing was done.`,
   );
   process.exit(1);
 }
@@ -67,7 +67,9 @@ const built = digest([
   'tsconfig.json',
   'scripts/build.mjs',
   'scripts/build/bundles.mjs',
+  'scripts/build/commonjs.mjs',
   'scripts/build/types.mjs',
+  'scripts/root.mjs',
   'scripts/client.mjs',
   'scripts/keeper-source.mjs',
   'scripts/lab-data.mjs',
@@ -87,7 +89,7 @@ const MADE = [
 const buildStamp = 'node_modules/.holdfast-build';
 if (
   process.argv.includes('--build') ||
-  !existsSync(join(root, 'apps/demo/dist/main.js')) ||
+  !MADE.every((made) => existsSync(join(root, made))) ||
   stale(buildStamp, built)
 ) {
   // Only a build that was asked for starts from nothing: others may be running from dist just now.

@@ -1,6 +1,6 @@
 // The bundles: the core as a few ES modules, and core and test kit as CommonJS for Jest, which cannot load ES modules.
 // Comments are left out; names and lines stay, for stack traces.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 import { onLog } from '../keeper-source.mjs';
@@ -51,6 +51,7 @@ export async function bundleCore(folder) {
   copyTypes(build, Object.values(ENTRIES), join(dist, 'types'));
   const { internal, ...open } = ENTRIES;
   await writeCommonJs(dist, join(dist, 'types'), open);
+  copyFileSync(join(folder, '../../docs/roles.sql'), join(dist, 'roles.sql'));
   writeFileSync(join(dist, 'LICENCES.txt'), readFileSync(join(build, 'worker/lease/LICENCES.txt')));
 }
 
@@ -86,4 +87,6 @@ export async function bundleForJest(core, testing) {
     Object.fromEntries(alias),
   );
   writeFileSync(join(testing, 'dist/jest/package.json'), '{ "type": "commonjs" }\n');
+  const licences = readFileSync(join(core, 'build/worker/lease/LICENCES.txt'));
+  writeFileSync(join(testing, 'dist/jest/LICENCES.txt'), licences);
 }

@@ -16,7 +16,7 @@ beforeAll(() => copyFileSync(PLAIN_WORKER, WORKER));
 
 /** `pg` is CommonJS: an ES module that contains it needs a require, says every bundler's manual. */
 const BANNER =
-  "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+  "import { createRequire as makeRequire } from 'node:module'; const require = makeRequire(import.meta.url);";
 
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-bundlers-'));

@@ -151,9 +151,7 @@ test('a user without rights is told whom to ask', async () => {
     [url.username, url.password] = [user, 'hunter2'];
     const ran = await call(['status', '--url', url.toString()]);
     expect(ran.code).toBe(1);
-    expect(ran.err).toMatch(
-      oneLine('permission denied.*42501.*Nothing was done: .*docs/roles.sql'),
-    );
+    expect(ran.err).toMatch(oneLine('permission denied.*42501.*Nothing was done: .*roles.sql'));
   } finally {
     await db.rows(`DROP OWNED BY ${user}`);
     await db.rows(`DROP ROLE ${user}`);

@@ -273,4 +273,58 @@ describe('a backlog under a rate', () => {
       expect(Math.min(...counts)).toBeGreaterThanOrEqual(15);
     },
   );
+
+  test.each([
+    ['by key', { ordering: 'key' }],
+    ['in turns', { fair: true }],
+  ] as const)(
+    'types of one pace do not keep a key of each other waiting (%s)',
+    async (_, options) => {
+      await db.hf.createQueue(queue, options);
+      const limit = { rate: { limit: RATE, per: '1s', burst: 1 } };
+      const [one, two] = [define('one', limit), define('two', limit)];
+      // In the order of their buckets, the third of another type: it once made the round pass over the second.
+      const [first, second, third] = apart.toSorted((a, b) => bucketOf(a) - bucketOf(b));
+      const of = (work: Work, key = '') =>
+        Array.from({ length: 200 }, (_, n) => work.item({ n }, { partitionKey: key }));
+      await db.hf.enqueueMany([...of(one, first), ...of(one, second), ...of(two, third)]);
+      const started = new Map<string, number>();
+      const count = (key: string) => void started.set(key, (started.get(key) ?? 0) + 1);
+      start(db.hf, (w) =>
+        w
+          .handle(one, ({ partitionKey }) => count(partitionKey))
+          .handle(two, ({ partitionKey }) => count(partitionKey)),
+      );
+      await until(
+        'sixty have started',
+        () => [...started.values()].reduce((a, b) => a + b, 0) >= 60,
+      );
+      for (const key of [first, second]) expect(started.get(key ?? '') ?? 0).toBeGreaterThan(8);
+    },
+  );
+
+  test('a limited type does not make the claims of others small', async () => {
+    await db.hf.createQueue(queue, { ordering: 'key' });
+    const [slow, quick] = [define('slow', { concurrency: 1 }), define('quick')];
+    await db.hf.enqueueMany([...items(quick, 3_000, 1_000), ...items(slow, 300, 100)]);
+    let [claims, ran] = [0, 0];
+    start(
+      db.hf,
+      (w) =>
+        w
+          .handle(slow, () => pause())
+          .handle(quick, () => {
+            ran++;
+          }),
+      {
+        concurrency: 50,
+        onEvent: (event) => {
+          if (event.kind === 'statement' && event.statement === 'claim') claims++;
+        },
+      },
+    );
+    await until('all quick ones ran', () => ran >= 3_000);
+    // 750, when each took as few as a round does.
+    expect(claims).toBeLessThan(150);
+  });
 });

@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { numbers, type TimeOptions } from '../support/claiming.js';
 import { testDatabase } from '../support/database.js';
 import { claimStep, limitStep, register } from '../support/limited.js';
+import { until } from '../support/until.js';
 
 const db = testDatabase();
 const rate = { limit: 1, perMs: 3_600_000, burst: 3 };
@@ -67,4 +68,44 @@ test.each([
     afterKey = claimed.walked.step ?? '';
   } while (afterKey !== '');
   expect(sorted(found)).toEqual(expected);
+});
+
+test('a job that commits while the claim walks is not taken, and nothing is paid for it', async () => {
+  const real = 'holdfast.inbox_rate_keys';
+  const [fn] = await db.rows<{ args: string; result: string }>(
+    `SELECT pg_get_function_identity_arguments(oid) AS args, pg_get_function_result(oid) AS result
+     FROM pg_proc WHERE oid = '${real}'::regproc`,
+  );
+  const types = (fn?.args ?? '').split(', ').filter((one) => !/^OUT /.test(one));
+  const outs = (fn?.args ?? '').split(', ').filter((one) => /^OUT /.test(one));
+  await db.rows(`ALTER FUNCTION ${real} RENAME TO inbox_rate_keys_real`);
+  const gate = await db.pool.connect();
+  try {
+    // The walk begins when it has the lock: later than the claim's snapshot.
+    await gate.query('SELECT pg_advisory_lock(4711)');
+    await db.rows(`CREATE FUNCTION ${real}(${[...types, ...outs].join(', ')}) RETURNS SETOF record LANGUAGE plpgsql AS $$
+      BEGIN
+        PERFORM pg_advisory_xact_lock_shared(4711);
+        RETURN QUERY SELECT * FROM holdfast.inbox_rate_keys_real(${types.map((_, n) => `$${n + 1}`).join(', ')});
+      END $$`);
+    const walks = [{ type: 'step', version: 1, afterKey: '' }];
+    const claiming = claimStep(db, 'w', { keys: 100, walks });
+    await until('the walk waits', async () => {
+      const [row] = await db.rows(
+        "SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted",
+      );
+      return (row?.n as number) > 0;
+    });
+    await db.rows(
+      `INSERT INTO holdfast.inbox (type, payload, limit_key) VALUES ('step', '{"n": 1}', 'k')`,
+    );
+    await gate.query('SELECT pg_advisory_unlock(4711)');
+    expect((await claiming).jobs).toEqual([]);
+    expect(await db.rows('SELECT key FROM holdfast.rates')).toEqual([]);
+    expect(numbers(await claimStep(db, 'w', { keys: 100, walks }))).toEqual([1]);
+  } finally {
+    gate.release(true);
+    await db.rows(`DROP FUNCTION IF EXISTS ${real}`);
+    await db.rows('ALTER FUNCTION holdfast.inbox_rate_keys_real RENAME TO inbox_rate_keys');
+  }
 });

@@ -2,7 +2,7 @@
  * The fenced code blocks of the documentation, with the page and the line where each stands, and the
  * names that its TypeScript takes for granted.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface Block {
@@ -18,7 +18,10 @@ export interface Block {
 
 export function documentationBlocks(root: string): Block[] {
   const docs = readdirSync(join(root, 'docs'), { recursive: true }).map(String);
-  const pages = ['README.md', ...docs.map((name) => join('docs', name)).sort()];
+  const readmes = readdirSync(join(root, 'packages'))
+    .map((name) => join('packages', name, 'README.md'))
+    .filter((page) => existsSync(join(root, page)));
+  const pages = ['README.md', ...readmes, ...docs.map((name) => join('docs', name)).sort()];
   return pages
     .filter((page) => page.endsWith('.md'))
     .flatMap((page) => blocksOf(page, readFileSync(join(root, page), 'utf8')));

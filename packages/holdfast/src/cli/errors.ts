@@ -22,7 +22,8 @@ const FIXES: Readonly<Record<string, string>> = {
   '28P01': 'check the user and the password in --url or DATABASE_URL, or PGUSER and PGPASSWORD',
   '28000': `check the user in --url or DATABASE_URL, or PGUSER, and the server's pg_hba.conf`,
   '3D000': `create the database first, or ${CHECK_URL}`,
-  '42501': 'connect as the owner of the schema, or grant what is missing (docs/roles.sql)',
+  '42501':
+    'connect as the owner of the schema, or grant what is missing (node_modules/holdfast/dist/roles.sql)',
   '42P01': 'run `holdfast migrate`, or check --schema',
   '42703': 'run `holdfast migrate` with this version',
   '3F000': 'run `holdfast migrate`, or check --schema',

@@ -140,7 +140,7 @@ async function judgeSchema({ schema }: DoctorTarget, round: Round): Promise<bool
           'rights',
           `${(error as Error).message}.`,
           'A worker that connects as this user does not start, and nothing further can be looked at.',
-          'As the owner of the schema run docs/roles.sql, then GRANT holdfast_worker TO this user.',
+          'As the owner of the schema run node_modules/holdfast/dist/roles.sql, then GRANT holdfast_worker TO this user.',
         );
       }
       if (!(error instanceof HoldfastError)) throw error;

@@ -56,14 +56,14 @@ test('a walk reads as many keys as have what is wanted', () => {
   expect(after('', 3)).toBe(100);
 });
 
-test('a walk goes on behind the keys of which it took everything, and stays where something was left', () => {
+test('a walk goes on behind the keys that it read, also where it left something, and stays where a limit refused', () => {
   const walks = new RateWalks({ a: 1 });
   const after = (found: number, refused: RatedClaim['refused'] = {}) => {
     walks.take(0, 10, all, true);
     walks.record({ ...NOTHING, found, refused, walked: { a: `of ${found}` } }, 10, 0);
     return walks.take(0, 10, all, false).walks[0]?.afterKey;
   };
-  expect(after(11)).toBe('');
+  expect(after(11)).toBe('of 11');
   expect(after(10)).toBe('of 10');
   expect(after(9, { a: 5 })).toBe('of 10');
   expect(after(9)).toBe('of 9');

@@ -47,5 +47,5 @@ function lacking(schema: string, role: Role, rights: Rights): Finding {
 export function grantFix(schema: string, role: Role, rights: Rights): string {
   return rights.missing.length <= MAX_GRANTS
     ? grantTexts(schema, rights).join(' ')
-    : `Run docs/roles.sql as the owner of the schema, then GRANT holdfast_${role} TO ${rights.user};`;
+    : `Run node_modules/holdfast/dist/roles.sql as the owner of the schema, then GRANT holdfast_${role} TO ${rights.user};`;
 }

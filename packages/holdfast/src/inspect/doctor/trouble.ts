@@ -42,6 +42,6 @@ function judgeKept(workers: readonly WorkerRow[]): Finding {
     check,
     `Jobs have ended and the database refuses to write it: ${firstFew(each, NAMED, 'queue')}.`,
     'Their outcomes are kept and tried again while the leases hold. A worker with as many as handlers starts nothing more; if it stops now, these jobs run again.',
-    'Remove the reason: 42501 is a missing right (run docs/roles.sql as the owner of the schema), 42P01 a missing table (see "schema drift"), 55P03 a lock (see "locks"). Do not restart the workers before.',
+    'Remove the reason: 42501 is a missing right (run node_modules/holdfast/dist/roles.sql as the owner of the schema), 42P01 a missing table (see "schema drift"), 55P03 a lock (see "locks"). Do not restart the workers before.',
   );
 }

@@ -12,9 +12,9 @@ interface Embedded {
 }
 
 export async function judgeEmbedded(folder = process.cwd()): Promise<Finding[]> {
-  const embedded = await loadPackage<Embedded>('@holdfast/embedded');
-  if (!embedded) return [];
   try {
+    const embedded = await loadPackage<Embedded>('@holdfast/embedded');
+    if (!embedded) return [];
     const found = embedded.findEmbedded(folder);
     if (!found) return [];
     const { dataDir, pid, supervised } = found;
