@@ -302,29 +302,4 @@ describe('a backlog under a rate', () => {
       for (const key of [first, second]) expect(started.get(key ?? '') ?? 0).toBeGreaterThan(8);
     },
   );
-
-  test('a limited type does not make the claims of others small', async () => {
-    await db.hf.createQueue(queue, { ordering: 'key' });
-    const [slow, quick] = [define('slow', { concurrency: 1 }), define('quick')];
-    await db.hf.enqueueMany([...items(quick, 3_000, 1_000), ...items(slow, 300, 100)]);
-    let [claims, ran] = [0, 0];
-    start(
-      db.hf,
-      (w) =>
-        w
-          .handle(slow, () => pause())
-          .handle(quick, () => {
-            ran++;
-          }),
-      {
-        concurrency: 50,
-        onEvent: (event) => {
-          if (event.kind === 'statement' && event.statement === 'claim') claims++;
-        },
-      },
-    );
-    await until('all quick ones ran', () => ran >= 3_000);
-    // 750, when each took as few as a round does.
-    expect(claims).toBeLessThan(150);
-  });
 });

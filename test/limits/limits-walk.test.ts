@@ -88,6 +88,10 @@ test('a job that commits while the claim walks is not taken, and nothing is paid
         PERFORM pg_advisory_xact_lock_shared(4711);
         RETURN QUERY SELECT * FROM holdfast.inbox_rate_keys_real(${types.map((_, n) => `$${n + 1}`).join(', ')});
       END $$`);
+    await gate.query('BEGIN');
+    await gate.query(
+      `INSERT INTO holdfast.inbox (type, payload, limit_key) VALUES ('step', '{"n": 1}', 'k')`,
+    );
     const walks = [{ type: 'step', version: 1, afterKey: '' }];
     const claiming = claimStep(db, 'w', { keys: 100, walks });
     await until('the walk waits', async () => {
@@ -96,9 +100,7 @@ test('a job that commits while the claim walks is not taken, and nothing is paid
       );
       return (row?.n as number) > 0;
     });
-    await db.rows(
-      `INSERT INTO holdfast.inbox (type, payload, limit_key) VALUES ('step', '{"n": 1}', 'k')`,
-    );
+    await gate.query('COMMIT');
     await gate.query('SELECT pg_advisory_unlock(4711)');
     expect((await claiming).jobs).toEqual([]);
     expect(await db.rows('SELECT key FROM holdfast.rates')).toEqual([]);
