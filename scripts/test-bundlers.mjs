@@ -49,6 +49,8 @@ if (!whole || readFileSync(manifest, 'utf8') !== wanted) {
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error'];
   run('npm', ['install', '--ignore-scripts', ...quiet], folder);
 }
+// Bundlers obey the nearest one, and ours leads from the packages to their sources.
+writeFileSync(join(folder, 'tsconfig.json'), '{}');
 const PACKAGES = ['holdfast', '@holdfast/testing', '@holdfast/embedded', '@holdfast/dashboard'];
 const which = PACKAGES.flatMap((name) => ['-w', name]);
 const quietly = ['--ignore-scripts', '--loglevel=error'];
