@@ -89,7 +89,7 @@ export default defineConfig({
     ...common,
     sequence: { sequencer: LongestFirst },
     projects: [
-      // Two cores, and three files: one of them mostly waits (see LongestFirst).
+      // Two cores, and four files: some of them mostly wait (see LongestFirst).
       project('alone', {
         include: ALONE,
         execArgv: QUICK_WASM,
