@@ -16,6 +16,9 @@ const ENTRIES = {
   internal: 'internal',
 };
 
+/** Entries that load without the engine. */
+const SMALL = [ENTRIES.adapters, ENTRIES.metrics, ENTRIES.config];
+
 /** What a package says that others install. */
 function outside(folder) {
   const { dependencies, peerDependencies } = JSON.parse(
@@ -39,14 +42,23 @@ function emptied(folder) {
 
 export async function bundleCore(folder) {
   const [build, dist] = [join(folder, 'build'), emptied(join(folder, 'dist'))];
-  // Each file that a process loads takes a millisecond: what `import 'holdfast'` needs is one.
-  const core = loadedBy(join(build, 'index.js'));
+  // Each file that a process loads takes a millisecond, so they are few: what `import 'holdfast'` alone needs is one. What the small entries and
+  // the command need too stands apart, so that they do not load the engine.
+  const small = new Set();
+  for (const path of [...SMALL, 'cli/main']) loadedBy(join(build, `${path}.js`), small);
+  const all = loadedBy(join(build, 'index.js'));
   await write({ ...inputsFrom(build), cli: join(build, 'cli/main.js') }, outside(folder), {
     dir: dist,
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'parts/[name].js',
-    codeSplitting: { groups: [{ name: 'core', test: (id) => core.has(id) }] },
+    codeSplitting: {
+      groups: [
+        // A group takes along what its files import: the first has all of its own.
+        { name: 'base', priority: 2, test: (id) => all.has(id) && small.has(id) },
+        { name: 'core', priority: 1, test: (id) => all.has(id) },
+      ],
+    },
   });
   copyTypes(build, Object.values(ENTRIES), join(dist, 'types'));
   const { internal, ...open } = ENTRIES;
