@@ -1,6 +1,6 @@
 /**
- * The result of a job: what its handler returned, as JSON, kept in the archive and therefore bounded. What cannot be
- * kept is logged, and the job completes without it. `undefined`, `null` and the Result of a query of pg are no result.
+ * The result of a job: what its handler returned, as JSON, kept in the archive and therefore bounded. If it cannot
+ * be kept, that is logged, and the job completes without it. `undefined`, `null` and the Result of a query of pg are no result.
  */
 import { HoldfastError } from '../../job/errors/errors.js';
 import { encodePayload } from '../../job/payload.js';
