@@ -1,4 +1,5 @@
 // The release before this one, as one file, and a schema as it made it. Both are part of the tests of the upgrade.
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { sql } from './server.mjs';
@@ -12,14 +13,15 @@ export const OLD_RELEASE = {
 };
 export const NEW_RELEASE = { release: 'new', product: undefined };
 
-/** From the frozen text of migration 1: it is all that the old release knows. */
+const text = (name) => readFileSync(join(ROOT, `test/support/upgrade/0.1/${name}.sql`), 'utf8');
+
+/** From the texts of that release, word for word. */
 export async function makeOldSchema(url, dist, queues) {
   const part = (path) => import(pathToFileURL(join(dist, path)).href);
   const { loadText } = await part('postgres/names.js');
-  const { engine, registerInbox } = await part('schema/migrations/0001-engine.sql.js');
   const { recordsTable } = await part('schema/texts.js');
   const queueText = (queue) =>
-    loadText(`${engine.perQueue}${registerInbox}`, { schema: 'holdfast', queue });
+    loadText(`${text('queue')}${text('register')}`, { schema: 'holdfast', queue });
   const ordered = ({ name, ordering }) =>
     `UPDATE holdfast.queues SET ordering = '${ordering}' WHERE name = '${name}';`;
   await sql(
@@ -27,7 +29,7 @@ export async function makeOldSchema(url, dist, queues) {
     [
       'CREATE SCHEMA holdfast;',
       recordsTable('holdfast'),
-      engine.common,
+      text('schema'),
       ...['inbox', ...queues.map(({ name }) => name)].map(queueText),
       `INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (1, 'engine', 1);`,
       ...queues.map(ordered),

@@ -29,7 +29,7 @@ import { judgeServer, readServer } from '../../packages/holdfast/src/inspect/doc
 import { judgeTable } from '../../packages/holdfast/src/inspect/doctor/vacuum.js';
 import { overview } from '../../packages/holdfast/src/inspect/queue/overview.js';
 import { bucketOf } from '../../packages/holdfast/src/job/key.js';
-import { MIGRATIONS } from '../../packages/holdfast/src/schema/migrations.js';
+import { newId } from '../../packages/holdfast/src/schema/functions/job/new-id.sql.js';
 import { cloneDatabase } from '../../packages/testing/src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { proxied } from '../support/cli-proxy.js';
@@ -603,7 +603,7 @@ describe('the schema', () => {
   });
 
   test('ids as they are made before Postgres 18 are noted after an upgrade, and others are a problem', () => {
-    const body = /new_id\(\)[^;]*?AS \$fn\$([\s\S]*?)\$fn\$/.exec(MIGRATIONS[0]?.common ?? '')?.[1];
+    const body = /new_id\(\)[^;]*?AS \$fn\$([\s\S]*?)\$fn\$/.exec(newId.text)?.[1];
     const drifted = (is = '') =>
       judgeDrift('holdfast', [
         { kind: 'function', name: 'new_id()', how: 'changed', is, expected: '', made: 'CREATE' },

@@ -4,7 +4,7 @@
  * can be read on its own. Files do not import each other in circles, and stay small. Tests may import what they like.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import { circlesOf, importsOf, inRepository, readSource, sourcesIn } from '../support/sources.js';
 
@@ -104,8 +104,6 @@ const WITHOUT_SQL = [
 
 const MAX_FILES = 16;
 const MAX_LINES = 300;
-/** Published migrations never change. */
-const FROZEN = /^0001-.*\.sql\.ts$/;
 
 const sources = PACKAGES.map((one) => ({
   ...one,
@@ -196,7 +194,6 @@ test('no folder has too many files, and no file too many lines', () => {
   const full = [...folders].filter(([, count]) => count > MAX_FILES);
   expect(full.map(([folder, count]) => `${folder} has ${count} files`)).toEqual([]);
   const long = every
-    .filter((path) => !FROZEN.test(basename(path)))
     .map((path) => ({ path, lines: readSource(path).split('\n').length - 1 }))
     .filter(({ lines }) => lines > MAX_LINES);
   expect(long.map(({ path, lines }) => `${path} has ${lines} lines`)).toEqual([]);
