@@ -52,13 +52,13 @@ test.each(WAYS)('a result that is returned %s', async (name, handler, options = 
 });
 
 test('jobs of one key that are completed together keep each their own', async () => {
-  const step = job<{ n: number }>('step', { queue: 'ledger' });
+  const step = job<{ n: number }, number | null>('step', { queue: 'ledger' });
   const items = Array.from({ length: 20 }, (_, n) =>
     step.item({ n }, { partitionKey: 'account:7' }),
   );
   const ids = (await db.hf.enqueueMany(items)).map(({ id }) => id);
   start(db.hf, (w) => w.handle(step, ({ payload }) => (payload.n % 3 === 0 ? null : payload.n)));
-  const ends = await Promise.all(ids.map((id) => db.hf.wait<number>(id, { queue: 'ledger' })));
+  const ends = await Promise.all(ids.map((id) => db.hf.wait(step, id)));
   expect(ends.map(({ result }) => result)).toEqual(items.map((_, n) => (n % 3 === 0 ? null : n)));
 });
 

@@ -29,11 +29,11 @@ beforeAll(async () => {
 });
 
 test('it resolves when the job has ended, however often it was asked before', async () => {
-  const kind = job('gated');
+  const kind = job<object, { sent: boolean }>('gated');
   const held = gate<{ sent: boolean }>();
   const { id } = await db.hf.enqueue(kind, {});
   start(db.hf, (w) => w.handle(kind, () => held.opened));
-  const ended = db.hf.wait<{ sent: boolean }>(id, SOON);
+  const ended = db.hf.wait(kind, id, SOON);
   expectTypeOf(ended).resolves.toEqualTypeOf<JobOutcome<{ sent: boolean }>>();
   await until('it runs', async () => (await db.hf.job(id))?.status === 'processing');
   held.open({ sent: true });
@@ -118,7 +118,7 @@ test('two hundred wait on one connection, with few statements', async () => {
   const many = await db.hf.enqueueMany(Array.from({ length: 200 }, () => kind.item({})));
   let taken = 0;
   pool.on('acquire', () => taken++);
-  const ends = Promise.all(many.map(({ id }) => hf.wait<number>(id, SOON)));
+  const ends = Promise.all(many.map(({ id }) => hf.wait(id, SOON)));
   await until('they were asked for', () => taken > 0);
   const held = (await claimAs(db.engine, 'w1', { types: ['shared'] })).map(heldOf);
   const jobs = held.map((one, n) => ({ ...one, result: `${n}` }));

@@ -19,7 +19,7 @@ import { enqueuer } from './api/enqueue/enqueuer.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
 import { gaugesReader } from './api/look/gauges.js';
 import { looking } from './api/look/look.js';
-import { type JobOutcome, type WaitChoice, Waiting } from './api/look/wait.js';
+import { Waiting } from './api/look/wait.js';
 import {
   CALL_OPTIONS,
   checkHoldfast,
@@ -226,10 +226,10 @@ export function holdfast(options: HoldfastOptions = {}) {
       update(access, id, changes, choice),
     /**
      * Resolves when the job has ended, well or not: completed, cancelled, discarded, or a dead letter. Rejects with
-     * JOB_UNKNOWN when neither the queue nor its archive has it.
+     * JOB_UNKNOWN when neither the queue nor its archive has it. With the definition, `hf.wait(job, id)`, its result has
+     * the declared type.
      */
-    wait: <Result = unknown>(id: string, choice?: WaitChoice) =>
-      waiting.wait(id, choice) as Promise<JobOutcome<Result>>,
+    wait: waiting.wait,
     /** What people did to jobs, queues and workers, the latest first. */
     audit: (request?: AuditRequest): Promise<AuditPage> => auditPage(access, request),
     /** Looks for everything that is known to go wrong, and says why it matters and what to do. */

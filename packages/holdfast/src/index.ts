@@ -32,7 +32,7 @@ export type {
   UnreadableQueue,
   WorkerInfo,
 } from './api/look/views.js';
-export type { JobOutcome, WaitChoice } from './api/look/wait.js';
+export type { JobOutcome, Wait, WaitChoice } from './api/look/wait.js';
 export type { EnqueueCall, HoldfastOptions } from './api/options.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
 export type { Stored } from './effects/value.js';
@@ -92,5 +92,7 @@ export type {
   BatchJob,
   BatchOptions,
   HandlerContext,
+  JobHandler,
+  Settled,
 } from './worker/run/handler-context.js';
 export type { Worker } from './worker/worker.js';

@@ -54,9 +54,9 @@ const MAX_STEPS = 20;
 const DURABLE: readonly Step['kind'][] = ['once', 'marker', ...COMMITS];
 const MAX_ATTEMPTS = 20;
 
-export async function survivesFaults<Input, Output>(
-  job: JobDefinition<Input, Output>,
-  handler: TestHandler<Output>,
+export async function survivesFaults<Input, Payload, Result>(
+  job: JobDefinition<Input, Payload, Result>,
+  handler: TestHandler<Payload, NoInfer<Result>>,
   payload: PayloadOf<Input> | ((run: number) => PayloadOf<Input>),
   options: SurvivalOptions,
 ): Promise<SurvivalReport> {

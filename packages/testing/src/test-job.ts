@@ -23,13 +23,13 @@ export interface TestJobOptions extends Target, TrialOptions {
 
 const OPTIONS = { ...TRIAL_OPTIONS, fault: true } as const satisfies Known<TestJobOptions>;
 
-export interface TestJobResult {
+export interface TestJobResult<Result = unknown> {
   readonly id: string;
   readonly outcome: TestOutcome;
   /** With `retry` and `snoozed`: after how long it runs again. */
   readonly delayMs: number | null;
   /** What the handler returned, as it is kept with the job; null: nothing, or the job is not completed. */
-  readonly result: unknown;
+  readonly result: Result | null;
   /** What the handler threw, or why the payload could not be read. */
   readonly error: unknown;
   /** Jobs of any queue that were written meanwhile and are committed: children, and others. */
@@ -42,12 +42,12 @@ export interface TestJobResult {
  * Runs one attempt and tells how it ended. The job stays where that left it: completed in the archive, or
  * waiting for its next attempt.
  */
-export async function testJob<Input, Output>(
-  job: JobDefinition<Input, Output>,
-  handler: TestHandler<Output>,
+export async function testJob<Input, Payload, Result>(
+  job: JobDefinition<Input, Payload, Result>,
+  handler: TestHandler<Payload, NoInfer<Result>>,
   payload: PayloadOf<Input>,
   options: TestJobOptions = {},
-): Promise<TestJobResult> {
+): Promise<TestJobResult<Result>> {
   checkKnown(options, OPTIONS, 'testJob()', 'Nothing was run.');
   const { hf, fault, ...rest } = options;
   checkFault(fault);
@@ -59,7 +59,7 @@ export async function testJob<Input, Output>(
   const end = fault ? await struckAttempt(trial, fault, held, first) : await trial.run(first, held);
   const result = await resultOf(trial, end, held.id);
   const enqueued = await writtenSince(ownPool, schema, before, held);
-  return { id: held.id, ...result, enqueued };
+  return { id: held.id, ...result, result: result.result as Result | null, enqueued };
 }
 
 function checkFault(fault: Fault | undefined): void {

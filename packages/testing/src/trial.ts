@@ -4,7 +4,7 @@
  * so a worker that runs on the same database never sees it.
  */
 
-import type { EnqueueOptions, HandlerContext, JobDefinition } from 'holdfast';
+import type { EnqueueOptions, HandlerContext, JobDefinition, JobHandler } from 'holdfast';
 import { HoldfastError } from 'holdfast';
 import type { Handler, Known, LeasedJob, Names, Route } from 'holdfast/internal';
 import { recover, withTransaction } from 'holdfast/internal';
@@ -14,7 +14,7 @@ import { makeDue, type Place, setAttempts } from './rows.js';
 import type { Target } from './target.js';
 import { type AttemptEnd, TestWorker } from './test-worker.js';
 
-export type TestHandler<Output> = (context: HandlerContext<Output>) => unknown;
+export type TestHandler<Payload, Result = unknown> = JobHandler<Payload, Result>;
 
 export interface TrialOptions
   extends Pick<EnqueueOptions, 'partitionKey' | 'headers' | 'maxAttempts'> {

@@ -97,7 +97,7 @@ test('nothing that is returned is any', () => {
   expectTypeOf<TestJobResult['error']>().toBeUnknown();
   expectTypeOf<TestJobResult['effects'][string]>().toBeUnknown();
   expectTypeOf<TestJobResult['enqueued'][number]['payload']>().toBeUnknown();
-  expectTypeOf(testJob<{ a: 1 }, { b: 2 }>)
+  expectTypeOf(testJob<{ a: 1 }, { b: 2 }, unknown>)
     .parameter(1)
     .toEqualTypeOf<(context: HandlerContext<{ b: 2 }>) => unknown>();
 });

@@ -28,8 +28,13 @@ import {
 /** 1 is first. */
 export type Priority = 1 | 2 | 3 | 4;
 
-export interface JobOptions<Input, Output> {
-  readonly schema?: StandardSchema<Input, Output>;
+export interface JobOptions<Input, Payload, Result = unknown> {
+  readonly schema?: StandardSchema<Input, Payload>;
+  /**
+   * What the handler returns. It is checked when the handler returns, and again by `hf.wait(job, id)`. A job whose
+   * result does not fit becomes a dead letter at once: another attempt would repeat what the handler did.
+   */
+  readonly result?: StandardSchema<unknown, Result>;
   /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
   readonly version?: number;
   /**
@@ -52,7 +57,8 @@ export interface JobOptions<Input, Output> {
 }
 
 /** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
-type Plain<Payload> = Payload extends string | number | boolean | null | undefined
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler may return nothing
+type Plain<Payload> = Payload extends string | number | boolean | null | undefined | void
   ? Payload
   : Payload extends bigint | symbol | ((...args: never) => unknown)
     ? never
@@ -67,9 +73,11 @@ type Plain<Payload> = Payload extends string | number | boolean | null | undefin
 /** The payload of a job, which says what it is: what is passed is checked against it and does not widen it. */
 export type PayloadOf<Input> = [Input][Input extends unknown ? 0 : never];
 
-/** A name, or for a payload that JSON cannot hold a sentence that the compiler shows. */
-export type JobName<Payload> = [Payload] extends [Plain<Payload>]
-  ? string
+/** A name, or for a payload or a result that JSON cannot hold a sentence that the compiler shows. */
+export type JobName<Input, Result = unknown> = [Input] extends [Plain<Input>]
+  ? [Result] extends [Plain<Result>]
+    ? string
+    : 'The result holds what JSON cannot, such as a Date. Return a string.'
   : 'The payload holds what JSON cannot, such as a Date. Enqueue a string and let a schema convert it.';
 
 export interface EnqueueOptions {
@@ -106,7 +114,7 @@ export const ENQUEUE_OPTIONS = {
 } as const satisfies Known<EnqueueOptions>;
 
 const JOB_OPTIONS = {
-  ...{ schema: true, version: true, upgrade: true, queue: true },
+  ...{ schema: true, result: true, version: true, upgrade: true, queue: true },
   ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
 } as const satisfies Known<JobOptions<unknown, unknown>>;
 
@@ -118,7 +126,8 @@ export interface EnqueueItem {
   readonly unique?: Unique | null;
 }
 
-export interface JobDefinition<Input, Output> {
+/** What `job()` makes: the payload that is enqueued, the one that the handler gets, and what the handler returns. */
+export interface JobDefinition<Input, Payload = Input, Result = unknown> {
   readonly type: string;
   readonly version: number;
   readonly queue: string;
@@ -126,6 +135,7 @@ export interface JobDefinition<Input, Output> {
   readonly priority: number;
   readonly timeoutMs: number | null;
   readonly hasSchema: boolean;
+  readonly hasResultSchema: boolean;
   readonly limit: Limit | null;
   /** Its rate has keys. */
   readonly hasLimitKey: boolean;
@@ -135,12 +145,14 @@ export interface JobDefinition<Input, Output> {
   /** One item for `enqueueMany`. */
   item(payload: Input, options?: EnqueueOptions): EnqueueItem;
   /** Checks a payload of the current version; the error names the paths and never the values. */
-  check(payload: unknown): Promise<Output>;
+  check(payload: unknown): Promise<Payload>;
+  /** Checks what a handler returned, or what was kept of it; the error names the paths and never the values. */
+  checkResult(result: unknown): Promise<Result>;
   /**
    * Brings a stored payload of any known version up to the current one, then checks it. Not a promise
    * when there is nothing to do: most jobs have no schema, and a worker reads every payload.
    */
-  read(payload: unknown, version: number): Output | Promise<Output>;
+  read(payload: unknown, version: number): Payload | Promise<Payload>;
 }
 
 const DEFAULT_MAX_ATTEMPTS = 5;
@@ -180,10 +192,23 @@ function checkUpgrades(
   return oldest;
 }
 
-export function job<Input = unknown, Output = Input>(
-  name: JobName<Input>,
-  options: JobOptions<Input, Output> = {},
-): JobDefinition<Input, Output> {
+async function fit<Value>(
+  schema: Pick<StandardSchema<unknown, Value>['~standard'], 'validate'> | undefined,
+  value: unknown,
+  code: 'PAYLOAD_INVALID' | 'RESULT_INVALID',
+  what: string,
+): Promise<Value> {
+  if (!schema) return value as Value;
+  const result = await schema.validate(value);
+  if (!result.issues) return result.value;
+  const issues = describeIssues(result.issues, value);
+  throw new HoldfastError(code, `${what} does not fit its schema: ${issues}.`);
+}
+
+export function job<Input = unknown, Result = unknown, Payload = Input>(
+  name: JobName<Input, Result>,
+  options: JobOptions<Input, Payload, Result> = {},
+): JobDefinition<Input, Payload, Result> {
   const type = checkType(name);
   refuseOrdering(type, options);
   checkKnown(options, JOB_OPTIONS, `job("${type}")`, 'No definition was made.');
@@ -195,17 +220,10 @@ export function job<Input = unknown, Output = Input>(
   if (options.unique !== undefined) checkUniqueBy(type, options.unique);
   const rateKey = options.limit?.rate?.key;
 
-  async function check(payload: unknown): Promise<Output> {
-    if (!options.schema) return payload as Output;
-    const result = await options.schema['~standard'].validate(payload);
-    if (!result.issues) return result.value;
-    throw new HoldfastError(
-      'PAYLOAD_INVALID',
-      `The payload of "${type}" does not fit its schema: ${describeIssues(result.issues, payload)}.`,
-    );
-  }
+  const check = (payload: unknown) =>
+    fit(options.schema?.['~standard'], payload, 'PAYLOAD_INVALID', `The payload of "${type}"`);
 
-  const definition: JobDefinition<Input, Output> = {
+  const definition: JobDefinition<Input, Payload, Result> = {
     type,
     version,
     queue: options.queue ?? 'inbox',
@@ -219,6 +237,7 @@ export function job<Input = unknown, Output = Input>(
     timeoutMs:
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
     hasSchema: options.schema !== undefined,
+    hasResultSchema: options.result !== undefined,
     limit:
       options.limit === undefined
         ? null
@@ -237,13 +256,15 @@ export function job<Input = unknown, Output = Input>(
       };
     },
     check,
+    checkResult: (result) =>
+      fit(options.result?.['~standard'], result, 'RESULT_INVALID', `The result of "${type}"`),
     read(payload, storedVersion) {
       const asItIs = storedVersion === version && !options.schema;
-      return asItIs ? (payload as Output) : readOther(payload, storedVersion);
+      return asItIs ? (payload as Payload) : readOther(payload, storedVersion);
     },
   };
 
-  async function readOther(payload: unknown, storedVersion: number): Promise<Output> {
+  async function readOther(payload: unknown, storedVersion: number): Promise<Payload> {
     if (storedVersion < oldest || storedVersion > version) {
       throw new HoldfastError(
         'VERSION_UNSUPPORTED',

@@ -8,10 +8,10 @@ import { declareLimits } from '../operate/limits.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/handler-context.js';
 
-export function addRoute<Input, Output>(
+export function addRoute<Input, Payload, Result>(
   routes: Map<string, Route>,
   where: string,
-  job: JobDefinition<Input, Output>,
+  job: JobDefinition<Input, Payload, Result>,
   handler: unknown,
   route: () => Omit<Route, 'job'>,
 ): void {

@@ -29,7 +29,7 @@ import type { Handler, Route } from './run/handler-context.js';
 import {
   type BatchHandler,
   type BatchOptions,
-  type HandlerContext,
+  type JobHandler,
   resolveBatch,
 } from './run/handler-context.js';
 import {
@@ -86,9 +86,9 @@ export class Worker {
     return { routes: this.#routes as ReadonlyMap<string, Route>, timeoutMs };
   }
 
-  handle<Input, Output>(
-    job: JobDefinition<Input, Output>,
-    handler: (context: HandlerContext<Output>) => unknown,
+  handle<Input, Payload, Result>(
+    job: JobDefinition<Input, Payload, Result>,
+    handler: JobHandler<Payload, NoInfer<Result>>,
   ): this {
     this.#checkNew('add handlers before run()');
     addRoute(this.#routes, 'handle()', job, handler, () => ({
@@ -101,10 +101,10 @@ export class Worker {
    * A handler for several jobs of a type at once. Each is settled by itself: `job.fail(error)` fails one,
    * `job.done(result)` completes one; of the rest, a return completes all and a throw fails all.
    */
-  handleMany<Input, Output>(
-    job: JobDefinition<Input, Output>,
+  handleMany<Input, Payload, Result>(
+    job: JobDefinition<Input, Payload, Result>,
     options: BatchOptions,
-    handler: BatchHandler<Output>,
+    handler: BatchHandler<Payload, NoInfer<Result>>,
   ): this {
     this.#checkNew('add handlers before run()');
     addRoute(this.#routes, 'handleMany()', job, handler, () => {

@@ -6,6 +6,7 @@
 import { type OutcomeRow, outcomesOf } from '../../inspect/job/outcomes.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { checkId } from '../../job/id.js';
+import { checkDefinition, type JobDefinition } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { isTransient } from '../../postgres/connect/transient.js';
@@ -29,6 +30,16 @@ export interface WaitChoice extends QueueChoice {
 }
 
 const OPTIONS = { queue: true, timeout: true, signal: true } as const satisfies Known<WaitChoice>;
+
+/** `hf.wait`: with the definition of the job, its result has the type that this declares. */
+export interface Wait {
+  (id: string, choice?: WaitChoice): Promise<JobOutcome>;
+  <Input, Payload, Result>(
+    job: JobDefinition<Input, Payload, Result>,
+    id: string,
+    choice?: Omit<WaitChoice, 'queue'>,
+  ): Promise<JobOutcome<Result>>;
+}
 
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
@@ -69,7 +80,20 @@ export class Waiting {
     this.#access = access;
   }
 
-  async wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
+  readonly wait: Wait = async <Result>(
+    job: JobDefinition<never, unknown, Result> | string,
+    ...given: [(WaitChoice | string)?, WaitChoice?]
+  ): Promise<JobOutcome<Result>> => {
+    if (typeof job === 'string')
+      return (await this.#wait(job, given[0] as WaitChoice)) as JobOutcome<Result>;
+    const [id, choice] = given as [string, WaitChoice?];
+    checkDefinition(job, 'The first argument of wait()', 'Nobody waits.');
+    const outcome = await this.#wait(id, { ...choice, queue: job.queue });
+    if (outcome.result === null) return { ...outcome, result: null };
+    return { ...outcome, result: await job.checkResult(outcome.result) };
+  };
+
+  async #wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
     checkKnown(choice, OPTIONS, 'wait()', 'Nobody waits.');
     const { queue = 'inbox', timeout, signal } = choice;
     const named = choice.queue ?? null;

@@ -5,6 +5,7 @@ import { brand } from './brand.js';
 
 export type HoldfastErrorCode =
   | 'PAYLOAD_INVALID'
+  | 'RESULT_INVALID'
   | 'PAYLOAD_TOO_LARGE'
   | 'PAYLOAD_NOT_JSON'
   | 'KEY_INVALID'

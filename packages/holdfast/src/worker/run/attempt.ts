@@ -135,17 +135,27 @@ class Attempt implements Leakable {
   }
 
   handle(payload: unknown): Outcome | Promise<Outcome> {
-    const context = new JobContext(this.#held, payload, this.#deps);
+    const context = new JobContext(this.#held, payload, this.#deps, this.#route.job);
     this.#context = context;
     let answer: unknown;
     try {
       answer = this.#route.handler(context);
+      if (context.hasResultSchema) answer = this.#checked(answer);
       if (mayBePromise(answer) || !context.calls.none)
         return this.#untilOver(Promise.resolve(answer));
     } catch (error) {
       return this.#threw(error);
     }
     return this.#returned(answer);
+  }
+
+  /** What a transaction of the handler's completed the job with was checked there. */
+  async #checked(answer: unknown): Promise<unknown> {
+    const context = this.#context;
+    const value = await answer;
+    await context.calls.ended();
+    if (context.completion === 'none') await context.checkResult(value);
+    return value;
   }
 
   /** Until the handler has ended; or until its time is over, or its job has left and its grace is over too. */
@@ -223,7 +233,8 @@ class Attempt implements Leakable {
     if (isRefusalOf(context, error)) return { kind: 'refused', error };
     if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
     if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };
-    if (isA(error, DeadLetter)) return { kind: 'dead_letter', ...described(error) };
+    if (isA(error, DeadLetter) || (error === context.refusedResult && error !== null))
+      return { kind: 'dead_letter', ...described(error) };
     return this.#failed(error, context.completion === 'handed');
   }
 

@@ -4,10 +4,11 @@
  * unspent.
  */
 import type { JobContext } from './context.js';
-import { type BatchJob, leaseLost } from './handler-context.js';
+import { type BatchJob, leaseLost, type Settled } from './handler-context.js';
 import type { LeasedJob } from './leased-job.js';
 
 const YES = Promise.resolve(true);
+const SETTLED: Settled = { settled: true };
 
 export class BatchSlot {
   job: BatchJob<unknown> | null = null;
@@ -76,20 +77,21 @@ export class BatchSlot {
     return (await this.ahead) ? this.#outcome : undefined;
   }
 
-  done(result: unknown): void {
+  done(result: unknown): Settled {
     this.#resolve(result);
-    this.#decide();
+    return this.#decide();
   }
 
-  fail(error: unknown): void {
+  fail(error: unknown): Settled {
     if (!this.decided) this.#behind?.stop();
     this.#reject(error);
-    this.#decide();
+    return this.#decide();
   }
 
-  #decide(): void {
+  #decide(): Settled {
     this.decided = true;
     this.onDecided();
+    return SETTLED;
   }
 
   /** If its job is not ours any more, those behind it in its key are not to be waited for either. */

@@ -136,7 +136,9 @@ function manyContext(
         ? 'The batch has a transaction open already'
         : open.length === 0
           ? 'No job of the batch is open any more'
-          : null;
+          : slots[0]?.context.hasResultSchema
+            ? `The definition of "${type}" has a schema for its result, and the transaction of a batch completes jobs without results`
+            : null;
       if (problem)
         throw jobState(
           `${problem}, so a transaction was refused. Do all of it in one: the jobs complete with it.`,

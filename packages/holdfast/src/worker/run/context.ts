@@ -23,7 +23,7 @@ import { mayPass } from '../../postgres/connect/pool.js';
 import type { Queryable } from '../../postgres/queryable.js';
 import { committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
 import type { ContextDeps } from './context-deps.js';
-import { type HandlerContext, jobState, leaseLost } from './handler-context.js';
+import { type HandlerContext, jobState, leaseLost, type Route } from './handler-context.js';
 import { JobFacts, type LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
 import { isNew, resultText } from './result.js';
@@ -48,9 +48,27 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   #effects: Map<string, Promise<unknown>> | null = null;
   #over: 'returned' | 'failed' | null = null;
 
-  constructor(job: LeasedJob, payload: Payload, deps: ContextDeps) {
-    super(job, payload, deps.log);
+  readonly #job: Route['job'];
+  /** What is wrong with the result: the job becomes a dead letter. */
+  refusedResult: unknown = null;
+
+  constructor(held: LeasedJob, payload: Payload, deps: ContextDeps, job: Route['job']) {
+    super(held, payload, deps.log);
     this.#deps = deps;
+    this.#job = job;
+  }
+
+  get hasResultSchema(): boolean {
+    return this.#job.hasResultSchema;
+  }
+
+  async checkResult(result: unknown): Promise<void> {
+    try {
+      await this.#job.checkResult(result);
+    } catch (error) {
+      this.refusedResult = error;
+      throw error;
+    }
   }
 
   // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
@@ -175,6 +193,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const doing = 'the completion';
     this.#assertHeld(doing);
     checkTx(tx);
+    if (this.hasResultSchema) await this.checkResult(result);
     await inTheirTurn([this], doing);
     await this.writing.ended();
     // Again: another call may have completed the job meanwhile, or the attempt may be over.

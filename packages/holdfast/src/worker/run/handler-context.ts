@@ -13,7 +13,22 @@ import { checkKnown, type Known } from '../../job/options/known-options.js';
 import type { Logger } from '../../postgres/log/log.js';
 import type { Queryable } from '../../postgres/queryable.js';
 
-export interface HandlerContext<Payload> {
+/** A job whose result may be undefined, as that of most jobs, may return anything. */
+type Returned<Result, Value = Result> = undefined extends Result ? unknown : Value | Promise<Value>;
+
+type ResultArgument<Result> = undefined extends Result ? [result?: Result] : [result: Result];
+
+/** What `done` and `fail` of a job of a batch return. */
+export interface Settled {
+  readonly settled: true;
+}
+
+/** The handler of a job: it returns the result that the definition declares, or anything. */
+export type JobHandler<Payload, Result = unknown> = (
+  context: HandlerContext<Payload, Result>,
+) => Returned<Result>;
+
+export interface HandlerContext<Payload, Result = unknown> {
   readonly payload: Payload;
   readonly id: string;
   readonly type: string;
@@ -37,9 +52,9 @@ export interface HandlerContext<Payload> {
    * The handler's writes and the completion of the job commit together, under the fence. What `work` returns is
    * the result of the job.
    */
-  transaction<Value>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
+  transaction<Value extends Result>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
   /** The same for a transaction of your own: call it as the last statement before COMMIT. */
-  complete(tx: Queryable, result?: unknown): Promise<void>;
+  complete(tx: Queryable, ...result: ResultArgument<Result>): Promise<void>;
   /** A child job, written with the completion (or, inside `transaction`, with that transaction). */
   enqueue<Input>(
     job: JobDefinition<Input, unknown>,
@@ -56,15 +71,15 @@ export interface BatchOptions {
 }
 
 /** A job of a batch: a handler's context, and two words for what became of it. The first word counts. */
-export interface BatchJob<Payload>
-  extends Omit<HandlerContext<Payload>, 'transaction' | 'complete'> {
+export interface BatchJob<Payload, Result = unknown>
+  extends Omit<HandlerContext<Payload, Result>, 'transaction' | 'complete'> {
   /** It succeeded, whatever becomes of the others. `result` is its result. */
-  done(result?: unknown): void;
+  done(...result: ResultArgument<Result>): Settled;
   /** As if its own handler had thrown this: an error, or RetryLater, Snooze, DeadLetter or Cancel. */
-  fail(error: unknown): void;
+  fail(error: unknown): Settled;
 }
 
-export interface BatchContext<Payload> {
+export interface BatchContext<Payload, Result = unknown> {
   readonly type: string;
   readonly queue: string;
   /** Aborted when the signals of all jobs are of which nothing was said yet. */
@@ -75,14 +90,14 @@ export interface BatchContext<Payload> {
    * those. If one of them was lost it throws LEASE_LOST and nothing is committed; a second call is without it.
    */
   transaction<Value>(
-    work: (tx: pg.PoolClient, jobs: readonly BatchJob<Payload>[]) => Promise<Value>,
+    work: (tx: pg.PoolClient, jobs: readonly BatchJob<Payload, Result>[]) => Promise<Value>,
   ): Promise<Value>;
 }
 
-export type BatchHandler<Payload> = (
-  jobs: readonly BatchJob<Payload>[],
-  context: BatchContext<Payload>,
-) => unknown;
+export type BatchHandler<Payload, Result = unknown> = (
+  jobs: readonly BatchJob<Payload, Result>[],
+  context: BatchContext<Payload, Result>,
+) => Returned<Result, readonly Settled[]>;
 
 /** What a route has for a type that is handled in batches. */
 export type Many = Readonly<ReturnType<typeof resolveBatch>>;
