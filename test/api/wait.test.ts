@@ -208,7 +208,7 @@ test.each([
   ],
   [
     'no duration',
-    () => db.hf.wait(crypto.randomUUID(), { timeout: 'soon' }),
+    () => db.hf.wait(crypto.randomUUID(), { timeout: 'soon' as '1s' }),
     'OPTION_INVALID',
     /timeout must be a duration/,
   ],

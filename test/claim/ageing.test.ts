@@ -117,7 +117,7 @@ test('a backlog of aged jobs takes a quarter of the claims and leaves the rest t
 test.each(['never', 0, '999ms', '3651d', -1, Number.NaN, null, {}])(
   'ageAfter of %s is refused',
   async (ageAfter) => {
-    const call = db.hf.configureQueue('inbox', { ageAfter: ageAfter as string });
+    const call = db.hf.configureQueue('inbox', { ageAfter: ageAfter as '1s' });
     await expect(call).rejects.toMatchObject({
       code: 'OPTION_INVALID',
       message: expect.stringMatching(/ageAfter/),

@@ -15,7 +15,7 @@ const db = testDatabase();
 const start = testWorkers();
 const LATE_MS = 50;
 /** What a poll would find is found much later than any bar here. */
-const RARELY = { poll: '30s' };
+const RARELY = { poll: '30s' } as const;
 const KINDS = [
   ['time', 'inbox'],
   ['key', 'ledger'],
@@ -277,7 +277,7 @@ test('recovered jobs start at once, whoever of the fleet recovered them', async 
     ...{ versions: { plain: 1 }, leaseMs: 3_600_000 },
   });
   expect(jobs).toHaveLength(20);
-  const options = { ...RARELY, maintenance: '200ms' };
+  const options = { ...RARELY, maintenance: '200ms' } as const;
   for (const _ of [1, 2, 3]) {
     start(db.hf, (w) => w.handle(plain, ({ payload }) => void ran.add(payload.n)), options);
   }

@@ -4,7 +4,7 @@
  */
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { job } from '../../packages/holdfast/src/index.js';
+import { type Duration, job } from '../../packages/holdfast/src/index.js';
 import { withTransaction } from '../../packages/holdfast/src/postgres/connect/pool.js';
 import { testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
@@ -16,7 +16,7 @@ const gated = job<object>('gated');
 const quick = job<object>('quick');
 
 async function withLockedJob(
-  options: { lease: string; renewEvery: string },
+  options: { lease: Duration; renewEvery: Duration },
   work: (ground: {
     open: () => void;
     stats: () => Record<string, number>;

@@ -3,7 +3,7 @@
  * job as the table says, or it changes not one byte of it and its answer says that nothing moved.
  */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { job } from '../../packages/holdfast/src/index.js';
+import { type Duration, job } from '../../packages/holdfast/src/index.js';
 import { finishedByIds } from '../../packages/holdfast/src/inspect/job/finished.js';
 import {
   type JobState,
@@ -45,7 +45,7 @@ interface Held {
   readonly generation: number;
 }
 
-async function enqueue(options: { delay?: string; maxAttempts?: number } = {}): Promise<string> {
+async function enqueue(options: { delay?: Duration; maxAttempts?: number } = {}): Promise<string> {
   return (
     await db.hf.enqueue(receipt, { orderId: 9182 }, { partitionKey: 'order:9182', ...options })
   ).id;

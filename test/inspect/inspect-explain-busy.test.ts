@@ -280,7 +280,7 @@ test('a snoozed job says so, and how often', async () => {
 test('what a worker says of its load agrees with the queue, also of a job that was taken from it', async () => {
   const slow = job<{ n: number }>('slow');
   const end = gate();
-  const options = { heartbeat: '50ms', renewEvery: '100ms', concurrency: 1 };
+  const options = { heartbeat: '50ms', renewEvery: '100ms', concurrency: 1 } as const;
   const { worker } = start(db.hf, (one) => one.handle(slow, () => end.opened), options);
   onTestFinished(() => end.open());
   const { id } = await db.hf.enqueue(slow, { n: 1 });

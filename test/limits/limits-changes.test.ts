@@ -79,7 +79,7 @@ describe('changing a limit', () => {
   });
 
   test('by two at once leaves what each of them set', async () => {
-    const paced = (limit: number) => ({ rate: { limit, per: '10m', burst: 1 } });
+    const paced = (limit: number) => ({ rate: { limit, per: '10m', burst: 1 } }) as const;
     await db.hf.createQueue('pair', { perKey: 10, fair: true });
     const first = await db.pool.connect();
     try {

@@ -134,7 +134,7 @@ const WRITES = 14;
 
 test('limits of types that have no jobs are never locked, and the allowance is never asked', async () => {
   const plain = job<{ n: number }>('plain');
-  const limit = { concurrency: 2, rate: { limit: 10, per: '1s' } };
+  const limit = { concurrency: 2, rate: { limit: 10, per: '1s' } } as const;
   const idle = ['a', 'b', 'c'].map((type) => job(type, { limit }));
   const { events } = start(
     db.hf,

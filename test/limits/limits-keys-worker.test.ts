@@ -1,6 +1,6 @@
 /** Limits in queues that are read by key, with real workers: beside perKey, in order, changed, and explained. */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type Holdfast, holdfast, job } from '../../packages/holdfast/src/index.js';
+import { type Duration, type Holdfast, holdfast, job } from '../../packages/holdfast/src/index.js';
 import { bucketOf } from '../../packages/holdfast/src/job/key.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
@@ -19,7 +19,7 @@ beforeEach(() => {
 type Work = ReturnType<typeof define>;
 const define = (
   type: string,
-  limit?: { concurrency?: number; rate?: { limit: number; per: string; burst?: number } },
+  limit?: { concurrency?: number; rate?: { limit: number; per: Duration; burst?: number } },
 ) => job<{ n: number }>(type, { queue, retry: () => 0, ...(limit && { limit }) });
 const items = (of: Work, count: number, keys: number) =>
   Array.from({ length: count }, (_, n) => of.item({ n }, { partitionKey: `key:${n % keys}` }));
@@ -218,7 +218,7 @@ describe('a backlog under a rate', () => {
 
   /** How long it takes until each key has started so many, in multiples of what the rate asks for. */
   const paced = async (keyed: boolean, names: readonly string[] = apart, workers = 1) => {
-    const rate = { limit: RATE, per: '1s', burst: 1 };
+    const rate = { limit: RATE, per: '1s', burst: 1 } as const;
     const call = job<{ key: string }>('call', {
       queue,
       limit: { rate: keyed ? { ...rate, key: ({ key }: { key: string }) => key } : rate },
@@ -281,7 +281,7 @@ describe('a backlog under a rate', () => {
     'types of one pace do not keep a key of each other waiting (%s)',
     async (_, options) => {
       await db.hf.createQueue(queue, options);
-      const limit = { rate: { limit: RATE, per: '1s', burst: 1 } };
+      const limit = { rate: { limit: RATE, per: '1s', burst: 1 } } as const;
       const [one, two] = [define('one', limit), define('two', limit)];
       // In the order of their buckets, the third of another type: it once made the round pass over the second.
       const [first, second, third] = apart.toSorted((a, b) => bucketOf(a) - bucketOf(b));

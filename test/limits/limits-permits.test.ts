@@ -150,7 +150,12 @@ describe.each([
         .replaceAll('note_start', `note_${name}`)
         .replace('holdfast.inbox', `holdfast.${queue}`),
     );
-    const rate = { limit: 2, per: '1s', burst: 1, key: ({ tenant }: { tenant: string }) => tenant };
+    const rate = {
+      limit: 2,
+      per: '1s' as const,
+      burst: 1,
+      key: ({ tenant }: { tenant: string }) => tenant,
+    };
     const paced = job<{ n: number; tenant: string }>('paced', { queue, limit: { rate } });
     for (let n = 0; n < 2; n++)
       await started(start(db.hf, (w) => w.handle(paced, () => undefined), { concurrency: 20 }));

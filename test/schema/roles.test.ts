@@ -137,7 +137,7 @@ describe('the producer', () => {
     const limited = job<{ n: number }>('limited', {
       limit: { concurrency: 2, rate: { limit: 100, per: '1s', burst: 1, key: ({ n }) => `${n}` } },
     });
-    const limit = { concurrency: 1, rate: { limit: 50, per: '1s' } };
+    const limit = { concurrency: 1, rate: { limit: 50, per: '1s' } } as const;
     await expect(members.producer.hf.limits.set({ type: 'limited' }, limit)).rejects.toMatchObject({
       code: DENIED,
     });

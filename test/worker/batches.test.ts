@@ -120,7 +120,7 @@ test('types that wait for their batches do not wait for each other', async () =>
   await db.hf.enqueueMany(numbers(8).map((n) => (n % 2 ? row : more).item({ n })));
   const calls: number[][] = [];
   const call = (jobs: readonly BatchJob<Row>[]) => void calls.push(numbersOf(jobs));
-  const batch = { max: 4, within: '60s' };
+  const batch = { max: 4, within: '60s' } as const;
   start(db.hf, (w) => w.handleMany(row, batch, call).handleMany(more, batch, call), {
     concurrency: 1,
     prefetch: 0,

@@ -145,7 +145,7 @@ test('a handler that does not wait for what it calls loses nothing of it', async
 });
 
 test('what a handler called without waiting and failed, fails the attempt; with a time limit too', async () => {
-  for (const timeout of [undefined, '1m']) {
+  for (const timeout of [undefined, '1m'] as const) {
     const careless = job(`careless_${timeout}`, { maxAttempts: 1, ...(timeout && { timeout }) });
     const { id } = await db.hf.enqueue(careless, {});
     start(db.hf, (w) => w.handle(careless, (ctx) => void ctx.enqueue(child, { n: 1n as never })));

@@ -18,8 +18,12 @@ const stuck = job<{ n: number }>('stuck', { maxAttempts: 1 });
 const quick = job<{ n: number }>('quick');
 /** A cancelled job is noticed at the next renewal. */
 const SOON = {
-  ...{ lease: '1s', renewEvery: '200ms', leakGrace: '100ms', concurrency: 2 },
-  ...{ heartbeat: '50ms', ttl: '10s' },
+  lease: '1s',
+  renewEvery: '200ms',
+  leakGrace: '100ms',
+  concurrency: 2,
+  heartbeat: '50ms',
+  ttl: '10s',
 } as const;
 
 beforeEach(() => db.rows('TRUNCATE holdfast.inbox, holdfast.inbox_archive, holdfast.inbox_claims'));

@@ -118,7 +118,7 @@ describe('a worker that cannot start says why', () => {
     ['a batch of nothing', { batchSize: 0 }, /batchSize/],
     ['a negative prefetch', { prefetch: -1 }, /prefetch/],
     ['a lease that is too short', { lease: 1 }, /lease/],
-    ['a lease that is no duration', { lease: 'soon' }, /lease/],
+    ['a lease that is no duration', { lease: 'soon' as '1s' }, /lease/],
     ['a poll of a year', { poll: '365d' }, /poll/],
   ])('with %s', (_, options, message) => {
     expect(() => db.hf.worker({ ...quiet, ...options })).toThrow(

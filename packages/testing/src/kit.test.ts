@@ -329,6 +329,7 @@ describe.each(KITS)('on %s', (_, open) => {
       await expect(drain(hf, { worker, queue: 'other' })).rejects.toThrow(
         /no job of the queue "other"/,
       );
+      // @ts-expect-error it is no duration
       await expect(drain(hf, { worker, until: 'soon' })).rejects.toThrow(
         /until must be a duration/,
       );

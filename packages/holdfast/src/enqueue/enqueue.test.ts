@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { anyCharacter } from '../../../../test/support/any-character.js';
 import { testDatabase } from '../../../../test/support/database.js';
 import { gate, testWorkers } from '../../../../test/support/workers.js';
-import { bucketOf, hash32, job, type Queryable } from '../index.js';
+import { bucketOf, type EnqueueOptions, hash32, job, type Queryable } from '../index.js';
 
 const db = testDatabase();
 const start = testWorkers();
@@ -97,7 +97,7 @@ describe('each of many jobs is stored as if it had come alone', () => {
   });
 });
 
-test.each([
+test.each<[string, EnqueueOptions, number]>([
   ['delay in text', { delay: '90s' }, 90],
   ['delay in milliseconds', { delay: 1_500 }, 1.5],
   ['a delay of ten years', { delay: '3650d' }, 3650 * 86_400],

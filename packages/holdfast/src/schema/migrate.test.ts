@@ -245,7 +245,10 @@ describe('another queue', () => {
 
   test('that does not exist, or with times out of range, cannot be configured', async () => {
     await expect(hf.configureQueue('nowhere', {})).rejects.toMatchObject({ code: 'QUEUE_UNKNOWN' });
-    for (const settings of [{ effectRetention: '1ms' }, { archiveRetention: '11y' }]) {
+    for (const settings of [
+      { effectRetention: '1ms' },
+      { archiveRetention: '11y' as '11d' },
+    ] as const) {
       await expect(hf.configureQueue('outbox', settings)).rejects.toMatchObject({
         code: 'OPTION_INVALID',
       });

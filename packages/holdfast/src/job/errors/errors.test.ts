@@ -40,6 +40,7 @@ test('a delay beyond ten years is ten years', () => {
 });
 
 test('an outcome with a nonsensical delay says so where it is made', () => {
+  // @ts-expect-error it is no duration
   expect(() => new RetryLater('soon')).toThrow(/the delay of RetryLater .* got "soon"/);
   expect(() => new Snooze(-1)).toThrow(/the delay of Snooze .* got -1/);
 });

@@ -5,7 +5,8 @@
 
 import { HoldfastError, shown } from '../errors/holdfast-error.js';
 
-export type Duration = number | string;
+/** Milliseconds, or a text: '250ms', '30s', '15m', '2h', '7d'. */
+export type Duration = number | `${number}${keyof typeof UNIT_MS}`;
 
 /** Ten years: a longer delay is a mistake, and it stays far inside what Postgres can add to now(). */
 export const MAX_DELAY_MS = 3650 * 86_400_000;
@@ -15,7 +16,7 @@ export const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 
 const TEXT = /^(\d{1,16}(?:\.\d{1,9})?)(ms|s|m|h|d)$/;
 
 export function durationMs(
-  value: Duration,
+  value: Duration | string,
   what: string,
   bounds: { min?: number; max?: number } = {},
 ): number {

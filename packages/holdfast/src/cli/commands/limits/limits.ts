@@ -8,6 +8,7 @@ import {
 } from '../../../api/act/limits.js';
 import { span } from '../../../inspect/reading/words.js';
 import { checkLimit, type Limit, type LimitOptions } from '../../../job/limit.js';
+import type { Duration } from '../../../job/options/duration.js';
 import { actOptions } from '../../actor.js';
 import { confirmed } from '../../ask/confirm.js';
 import { mistyped } from '../../ask/mistyped.js';
@@ -88,7 +89,7 @@ function wanted(given: Given, name: string): (now: Limit | null) => Limit {
       rate === undefined
         ? kept
         : parts
-          ? { limit: Number(parts[1]), per: parts[2] as string }
+          ? { limit: Number(parts[1]), per: parts[2] as Duration }
           : undefined;
     if (burst !== undefined && !pace)
       throw new UsageError('--burst is about a rate; add --rate N/TIME.');
