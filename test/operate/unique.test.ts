@@ -28,8 +28,9 @@ beforeEach(async () => {
 });
 
 type Terms = Omit<UniqueOptions, 'key'>;
+const under = (key: string, terms: Terms) => ({ key, ...terms }) as UniqueOptions;
 const enqueue = (n: number, terms: Terms = {}, options: object = {}) =>
-  db.hf.enqueue(step, { n }, { unique: { key: 'k', ...terms }, ...options });
+  db.hf.enqueue(step, { n }, { unique: under('k', terms), ...options });
 const claimed = async () => (await claimByTime(db.engine, ME)).jobs;
 const rows = () =>
   db.rows<{ id: string; n: number; status: string }>(
@@ -249,11 +250,7 @@ describe('many at once', () => {
     Promise.all(
       clients.map(async (client, n) => {
         await client.query('BEGIN');
-        const one = await db.hf.enqueue(
-          step,
-          { n },
-          { tx: client, unique: { key: 'k', ...terms } },
-        );
+        const one = await db.hf.enqueue(step, { n }, { tx: client, unique: under('k', terms) });
         await client.query('COMMIT');
         return one;
       }),
@@ -614,7 +611,7 @@ describe('what people do to such jobs', () => {
 
 test('maintenance prunes keys that stand for nothing, and looks at the others later', async () => {
   const named = (key: string, terms: Terms = {}) =>
-    db.hf.enqueue(step, { n: 1 }, { unique: { key, ...terms } });
+    db.hf.enqueue(step, { n: 1 }, { unique: under(key, terms) });
   await named('done');
   await named('kept', { while: 'kept' });
   await STATES.completed();

@@ -80,21 +80,30 @@ export type JobName<Input, Result = unknown> = [Input] extends [Plain<Input>]
     : 'The result holds what JSON cannot, such as a Date. Return a string.'
   : 'The payload holds what JSON cannot, such as a Date. Enqueue a string and let a schema convert it.';
 
-export interface EnqueueOptions {
+/** What is said of one job when it is enqueued. */
+export type EnqueueOptions = UsualOptions & OnceOptions;
+
+interface UsualOptions {
   /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
   readonly partitionKey?: string;
   /** A coarser key, such as `tenant:7`, for queues whose keys take turns (`perGroup`). Default: none. */
   readonly group?: string;
-  readonly idempotencyKey?: string;
   readonly delay?: Duration;
   readonly runAt?: Date;
   /** 1 (first) to 4 (last); default 2. */
   readonly priority?: Priority;
   readonly maxAttempts?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** One job for a key, as long as one stands for it. `false`: not even if the definition says so. */
-  readonly unique?: UniqueOptions | false;
 }
+
+/** The two keys may stand for two different jobs. */
+type OnceOptions =
+  | { readonly idempotencyKey?: string; readonly unique?: false | undefined }
+  | {
+      readonly idempotencyKey?: undefined;
+      /** One job for a key, as long as one stands for it. `false`: not even if the definition says so. */
+      readonly unique?: UniqueOptions | false;
+    };
 
 /** Throws unless it was made by `job()`, of whichever copy of the package. `undone` says what was not done. */
 export function checkDefinition(given: unknown, what: string, undone: string): void {

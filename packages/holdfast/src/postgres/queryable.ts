@@ -19,8 +19,10 @@ export interface Queryable {
   ): Promise<{ rows: Record<string, unknown>[] } | Record<string, unknown>[]>;
 }
 
-/** A caller's open transaction. A pool, which has a `totalCount`, is none. */
-export type Transaction = Queryable & { readonly totalCount?: never };
+/** A caller's open transaction. A pool has a `totalCount`, and the compiler shows this sentence. */
+export type Transaction = Queryable & {
+  readonly totalCount?: 'A pool is no transaction: pass the client on which you ran BEGIN.';
+};
 
 export interface Executor {
   run<C extends Columns>(

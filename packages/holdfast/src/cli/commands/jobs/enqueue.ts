@@ -5,7 +5,7 @@
  */
 import { ACTING } from '../../../api/act/acts.js';
 import { many } from '../../../inspect/reading/words.js';
-import { job } from '../../../job/job.js';
+import { type EnqueueOptions, job } from '../../../job/job.js';
 import type { UniqueOptions } from '../../../job/unique.js';
 import { withTransaction } from '../../../postgres/connect/pool.js';
 import type { Call, Given } from '../../command.js';
@@ -36,8 +36,8 @@ function uniqueOf(given: Given): { unique?: UniqueOptions } {
     ...(scope !== undefined && { while: scope }),
     ...(onConflict !== undefined && { onConflict }),
     ...(window !== undefined && { window }),
-  } as Omit<UniqueOptions, 'key'>;
-  if (key !== undefined) return { unique: { key, ...terms } };
+  };
+  if (key !== undefined) return { unique: { key, ...terms } as UniqueOptions };
   if (Object.keys(terms).length === 0) return {};
   throw new UsageError(
     '--while, --on-conflict and --window say what --unique KEY means; give it as well.',
@@ -78,7 +78,7 @@ export async function run(call: Call): Promise<void> {
     pool: session.pool,
     schema: session.schema,
   });
-  const options = {
+  const options: object = {
     ...(key !== undefined && { partitionKey: key }),
     ...(group !== undefined && { group }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
@@ -90,7 +90,7 @@ export async function run(call: Call): Promise<void> {
     ...(headers && { headers }),
     ...uniqueOf(given),
   };
-  const items = payloads.map((value) => definition.item(value, options));
+  const items = payloads.map((value) => definition.item(value, options as EnqueueOptions));
   const enqueued = await withTransaction(
     session.pool,
     (tx) => hf.enqueueMany(items, { tx }),
