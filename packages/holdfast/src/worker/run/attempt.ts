@@ -4,11 +4,11 @@
  * signal is aborted and the attempt fails. Whatever aborted the signal, the attempt of a handler that goes on is over
  * after a grace.
  */
-import type { NewJob } from '../../enqueue/insert.js';
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
 import { errorText } from '../../job/errors/failure.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { errorType } from '../../tracing/error-type.js';
+import type { Child } from './completion.js';
 import { JobContext } from './context.js';
 import type { ContextDeps } from './context-deps.js';
 import type { Route } from './handler-context.js';
@@ -19,7 +19,7 @@ import { resultText } from './result.js';
 export type Outcome =
   | {
       readonly kind: 'completed';
-      readonly children: readonly NewJob[];
+      readonly children: readonly Child[];
       /** What the handler returned, as JSON; null: nothing that is kept. */
       readonly result: string | null;
     }

@@ -7,7 +7,8 @@ import { type Enqueued, writeJobs } from '../../enqueue/enqueue.js';
 import { enqueuedEvents } from '../../enqueue/enqueued.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { withClient } from '../../postgres/connect/pool.js';
-import { executor, type Queryable } from '../../postgres/queryable.js';
+import { inQueue } from '../../postgres/in-queue.js';
+import { type Executor, executor, type Queryable } from '../../postgres/queryable.js';
 import { isRefusedToAll } from '../../postgres/refused.js';
 import { complete } from '../../settle/complete.js';
 import type { ContextDeps } from './context-deps.js';
@@ -23,7 +24,7 @@ export interface Completing {
   completion: 'none' | 'done' | 'handed';
   refusal: unknown;
   connection: ((error: Error) => void) | null;
-  handOver(): readonly NewJob[];
+  handOver(): readonly Child[];
   takeBack(): void;
 }
 
@@ -89,7 +90,7 @@ export async function completeIn(
   let moved: Set<string>;
   try {
     // The children first: the completion locks the row, and from then on the transaction should be short.
-    if (children.length > 0) await writeChildren(tx, children, deps);
+    if (children.length > 0) (await writeChildren(executor(tx), children, deps)).tell();
     for (const { held } of members) held.settling = true;
     const workerId = members[0]?.held.workerId as string;
     moved = new Set(await complete(executor(tx), deps.names, workerId, jobs));
@@ -106,15 +107,33 @@ export async function completeIn(
   if (lost[0]) throw leaseLost(lost[0].held.id, doing);
 }
 
+/** A job that a handler enqueued, of whichever queue. */
+export interface Child {
+  readonly queue: string;
+  readonly job: NewJob;
+}
+
+/** Queue by queue, in the order of their names. Returns what tells of them once the transaction has committed. */
 export async function writeChildren(
-  tx: Queryable,
-  children: readonly NewJob[],
-  { names, maxPayloadBytes, emit }: ContextDeps,
-): Promise<Enqueued[]> {
+  db: Executor,
+  children: readonly Child[],
+  { names: { schema, queue: own }, maxPayloadBytes, emit }: ContextDeps,
+): Promise<{ readonly written: readonly Enqueued[]; readonly tell: () => void }> {
   const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
-  const written = await writeJobs(executor(tx), names, children, limits);
-  for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
-  return written;
+  const byId = new Map<string, Enqueued>();
+  const events: Parameters<typeof emit>[0][] = [];
+  for (const queue of [...new Set(children.map((child) => child.queue))].sort()) {
+    const jobs = children.filter((child) => child.queue === queue).map(({ job }) => job);
+    const names = { schema, queue };
+    const writing = writeJobs(db, names, jobs, limits);
+    const written = await (queue === own ? writing : inQueue(names, writing));
+    for (const [n, { id }] of jobs.entries()) byId.set(id, written[n] as Enqueued);
+    events.push(...enqueuedEvents(queue, jobs, written));
+  }
+  return {
+    written: children.map(({ job }) => byId.get(job.id) as Enqueued),
+    tell: () => events.forEach(emit),
+  };
 }
 
 function takeBack(members: Members): void {

@@ -9,7 +9,6 @@ import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
 import { prepareJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
-import { HoldfastError } from '../../job/errors/errors.js';
 import { describeError } from '../../job/errors/failure.js';
 import {
   checkDefinition,
@@ -20,8 +19,9 @@ import {
 } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { mayPass } from '../../postgres/connect/pool.js';
-import type { Queryable } from '../../postgres/queryable.js';
-import { committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
+import { checkQueueName } from '../../postgres/names.js';
+import { executor, type Queryable } from '../../postgres/queryable.js';
+import { type Child, committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
 import type { ContextDeps } from './context-deps.js';
 import { type HandlerContext, jobState, leaseLost, type Route } from './handler-context.js';
 import { JobFacts, type LeasedJob } from './leased-job.js';
@@ -34,14 +34,14 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   #tx: Queryable | null = null;
   #transacting = false;
   /** Children that were written to the transaction which has the completion in it. */
-  #handed: NewJob[] = [];
+  #handed: Child[] = [];
   /** 'handed': a transaction has the completion in it, and whether it commits is not known here. */
   completion: 'none' | 'done' | 'handed' = 'none';
   /** The database refused a completion inside of a transaction, as it would that of any other job. */
   refusal: unknown = null;
   /** While a transaction of ours is open: takes its connection out of the pool. */
   connection: ((error: Error) => void) | null = null;
-  readonly children: NewJob[] = [];
+  readonly children: Child[] = [];
   readonly calls = new OpenCalls();
   /** Those that make children: a completion takes them along. */
   readonly writing = new OpenCalls();
@@ -203,7 +203,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   }
 
   /** Its completion goes into a transaction. Returns its children, which go with it. */
-  handOver(): readonly NewJob[] {
+  handOver(): readonly Child[] {
     this.completion = 'handed';
     this.#handed = this.children.splice(0);
     return this.#handed;
@@ -240,27 +240,22 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   }
 
   async #enqueueChild(tx: Queryable | null, item: EnqueueItem): Promise<{ id: string }> {
-    const { type, queue } = item.job;
+    const { queue } = item.job;
     const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
-    const [child] = (await prepareJobs([item], limits)) as [NewJob];
-    if (queue !== this.queue) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
-        `Job "${type}" belongs to queue "${queue}" and this handler runs on "${this.queue}"; ` +
-          'the child was not enqueued. Use enqueue() with { tx } inside ctx.transaction for another queue.',
-      );
-    }
+    const [job] = (await prepareJobs([item], limits)) as [NewJob];
+    const child = { queue: checkQueueName(queue), job };
     if (!tx) {
       this.children.push(child);
-      return { id: child.id };
+      return { id: job.id };
     }
     // Its client may be in other hands by now.
     if (this.#tx !== tx)
       throw jobState(
         `The transaction in which the child of job ${this.id} was enqueued is over, so it was not written. Wait for ctx.enqueue inside of the transaction.`,
       );
-    const written = await writeChildren(tx, [child], this.#deps);
-    return { id: written[0]?.id ?? child.id };
+    const { written, tell } = await writeChildren(executor(tx), [child], this.#deps);
+    tell();
+    return { id: written[0]?.id ?? job.id };
   }
 
   #assertHeld(doing: string): void {

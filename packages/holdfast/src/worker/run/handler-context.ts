@@ -55,7 +55,7 @@ export interface HandlerContext<Payload, Result = unknown> {
   transaction<Value extends Result>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
   /** The same for a transaction of your own: call it as the last statement before COMMIT. */
   complete(tx: Queryable, ...result: ResultArgument<Result>): Promise<void>;
-  /** A child job, written with the completion (or, inside `transaction`, with that transaction). */
+  /** A child job of any queue, written with the completion (or, inside `transaction`, with that transaction). */
   enqueue<Input>(
     job: JobDefinition<Input, unknown>,
     payload: PayloadOf<Input>,

@@ -1,6 +1,4 @@
 /** From the outcome of an attempt to the settle that belongs to it. */
-import { writeJobs } from '../../enqueue/enqueue.js';
-import { enqueuedEvents } from '../../enqueue/enqueued.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { describeError } from '../../job/errors/failure.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
@@ -10,6 +8,7 @@ import { fail } from '../../settle/fail.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
 import { described, type Failure, type Outcome } from '../run/attempt.js';
+import { writeChildren } from '../run/completion.js';
 import type { ContextDeps } from '../run/context-deps.js';
 import type { Route } from '../run/handler-context.js';
 import { leaseLost } from '../run/handler-context.js';
@@ -170,21 +169,21 @@ async function completeParent(of: Settlement, outcome: Completed): Promise<void>
 
 /** In one transaction. Throws LEASE_LOST when the lease was lost; then neither the job nor a child is written. */
 async function completeWithChildren(
-  { names, maxPayloadBytes, ownPool, begin, emit, gate }: ContextDeps,
+  context: ContextDeps,
   held: LeasedJob,
   { children, result }: Completed,
 ): Promise<void> {
+  const { names, ownPool, begin, gate } = context;
   const { id, generation, after, workerId } = held;
   const write = async (client: Queryable) => {
     const db = executor(client);
     // The children first: the completion locks the row, and from then on the transaction should be short.
-    const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
-    const enqueued = await writeJobs(db, names, children, limits);
+    const { tell } = await writeChildren(db, children, context);
     const moved = await complete(db, names, workerId, [{ id, generation, after, result }]);
     if (moved.length === 0) throw leaseLost(id, 'the completion');
-    return enqueued;
+    return tell;
   };
   const transact = () => withTransaction(ownPool, write, begin);
-  const written = await (gate ? gate.run(names.queue, transact) : transact());
-  for (const event of enqueuedEvents(names.queue, children, written)) emit(event);
+  const tell = await (gate ? gate.run(names.queue, transact) : transact());
+  tell();
 }
