@@ -7,8 +7,7 @@
  * compile, and where nobody compiles it is refused. A `pg` client needs no adapter; `fromPg` only refuses what is
  * none. Our statements use `$1`-style parameters, each of them text.
  */
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { invalid, shown } from '../job/errors/holdfast-error.js';
 import type { Queryable, Transaction } from '../postgres/queryable.js';
 import { spread } from './spread.js';
 import { checkTx, refuseTransaction } from './transaction.js';
@@ -104,8 +103,7 @@ export function fromDrizzle(
   const fix = 'Pass the tx of db.transaction(async (tx) => …).';
   mustHave('What fromDrizzle() got', tx, ['rollback'], fix);
   if (typeof sql !== 'function') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `The second argument of fromDrizzle() is ${shown(sql)}; nothing was written. ` +
         "Pass the tag: import { sql } from 'drizzle-orm'.",
     );

@@ -8,8 +8,8 @@
  * is unknown: calling again with the same idempotency keys is safe.
  */
 
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
+import { encodeHeaders } from '../job/headers.js';
 import {
   checkDefinition,
   checkInteger,
@@ -20,7 +20,7 @@ import {
 import { bucketOf, checkKey } from '../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
-import { encodeHeaders, encodePayload } from '../job/payload.js';
+import { encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -54,8 +54,7 @@ export const MAX_ITEMS = 50_000;
 /** Items come from `job.item()`, or were made by hand. */
 export function checkItems(items: unknown): void {
   if (!Array.isArray(items)) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `enqueueMany() takes a list of items, not ${shown(items)}. ${UNDONE} ` +
         'Write enqueueMany([receipt.item({ … })]).',
     );
@@ -63,8 +62,7 @@ export function checkItems(items: unknown): void {
   for (const [index, item] of items.entries()) {
     const what = `items[${index}]`;
     if (typeof item !== 'object' || item === null) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
+      throw invalid(
         `${what} is ${shown(item)}, and no item. ${UNDONE} Make it with job.item(payload).`,
       );
     }
@@ -80,8 +78,7 @@ export async function prepareJobs(
   limits: EnqueueLimits,
 ): Promise<NewJob[]> {
   if (items.length > MAX_ITEMS) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `${items.length} jobs in one call are more than the ${MAX_ITEMS} allowed; nothing was enqueued. ` +
         'Split the call; inside one transaction the parts still commit together.',
     );
@@ -100,8 +97,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   const { unique = null } =
     item.unique === undefined ? job.item(item.payload as never, options) : item;
   if (unique && options.idempotencyKey !== undefined) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       'idempotencyKey and unique were both given, and they may stand for two different jobs; nothing was enqueued. ' +
         'Give one of them; unique: false leaves out that of the definition.',
     );
@@ -141,7 +137,7 @@ function checkDelay(delay: Duration, consequence: string): number {
     return durationMs(delay, 'delay', { max: MAX_DELAY_MS });
   } catch (error) {
     const { message } = error as Error;
-    throw new HoldfastError('OPTION_INVALID', `${message}. ${consequence}`, { cause: error });
+    throw invalid(`${message}. ${consequence}`, { cause: error });
   }
 }
 
@@ -164,7 +160,7 @@ export function dueTime(
         : time > Date.now() + MAX_DELAY_MS
           ? 'runAt is more than ten years ahead'
           : null;
-  if (problem) throw new HoldfastError('OPTION_INVALID', `${problem}. ${consequence}`);
+  if (problem) throw invalid(`${problem}. ${consequence}`);
   // A time in the past means now; the year may be one that Postgres' parser does not take.
   return { delayMs: 0, runAt: time < 0 ? null : (runAt as Date).toISOString() };
 }

@@ -12,7 +12,7 @@ import {
   readLimits,
 } from '../../inspect/queue/limits.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { checkType } from '../../job/key.js';
 import { checkLimit, type Limit, type LimitOptions, type RateOptions } from '../../job/limit.js';
 import { checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
@@ -191,8 +191,7 @@ export function limits(access: Access) {
 /** Keys come from payloads, and what makes them from code. */
 export function withoutKey(limit: LimitOptions): LimitOptions {
   if ((limit?.rate as RateOptions & { key?: unknown })?.key === undefined) return limit;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     'limit.rate.key belongs to the definition of a job, which knows its payloads: job(name, { limit }). No limit was set.',
   );
 }

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { setNotify } from '../../fleet/wake.js';
 import { inForce, readLimits } from '../../inspect/queue/limits.js';
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
 import { checkKey, checkType } from '../../job/key.js';
 import { checkLimit, type LimitOptions } from '../../job/limit.js';
@@ -62,8 +62,7 @@ export function partOf(options: PauseOptions): QueuePart | null {
   const { type, key } = options;
   checkNamed(options, ['type', 'key'], 'the whole queue');
   if (type !== undefined && key !== undefined) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       'type and key were both given; nothing was done. Give one of them, in two calls if need be.',
     );
   }

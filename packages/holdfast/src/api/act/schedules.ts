@@ -5,8 +5,7 @@
  * somebody else's schedule is refused and not taken over, so two programs cannot undo each other's work.
  */
 import { checkTx } from '../../enqueue/transaction.js';
-import { HoldfastError } from '../../job/errors/errors.js';
-import { shown } from '../../job/errors/holdfast-error.js';
+import { HoldfastError, invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
 import {
   checkFlag,
@@ -175,8 +174,7 @@ export function schedules(access: Access) {
     const who = checkDeclarer(declarer);
     // What is not declared is deleted: a set that was forgotten must not be taken for an empty one.
     if (!isPlainObject(set)) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
+      throw invalid(
         `The second argument of schedules.declare() must be an object of schedules by name, not ${shown(set)}. ` +
           `Nothing was changed. Pass {} to delete all that "${who}" declared.`,
       );
@@ -240,8 +238,7 @@ export function schedules(access: Access) {
 function checkIsObject(name: string, options: unknown): void {
   checkScheduleName(name);
   if (options === undefined || (typeof options === 'object' && !Array.isArray(options))) return;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `The options of schedule() must be an object, not ${shown(options)}. No schedule was made. ` +
       "Call hf.schedule('name', { cron: '0 9 * * *', job, payload }).",
   );

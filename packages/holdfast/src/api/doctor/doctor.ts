@@ -52,7 +52,7 @@ import {
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
 import { readLocks } from '../../inspect/reading/locks.js';
 import { limitLocks } from '../../inspect/reading/row-locks.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { maintenanceLock } from '../../maintenance/election.js';
 import { closePool, plainPool, withClient } from '../../postgres/connect/pool.js';
 import type { Names } from '../../postgres/names.js';

@@ -7,7 +7,7 @@
  * with the same error, which names the lock.
  */
 import type pg from 'pg';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { STOOD_IN_LINE } from '../../postgres/connect/transient.js';
 
 interface Waiting {

@@ -4,7 +4,7 @@ import { endStatement, sessionWords, TO_END } from '../../inspect/reading/lock-w
 import { type LockSession, readLocks, writersBlockers } from '../../inspect/reading/locks.js';
 import { reading } from '../../inspect/reading/reading.js';
 import { span } from '../../inspect/reading/words.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { LOCK_WAIT_MS } from '../../postgres/connect/bounded.js';
 import type { Names } from '../../postgres/names.js';
 import { isTableLocked } from '../../postgres/refused.js';

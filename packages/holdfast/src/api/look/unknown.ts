@@ -3,7 +3,7 @@ import { unknown } from '../../inspect/explain/unknown.js';
 import { traceOf } from '../../inspect/job/trace.js';
 import { listQueues } from '../../inspect/queue/queues.js';
 import { databaseNow } from '../../inspect/reading/clock.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { type Access, ask } from '../access.js';
 
 /** `queue` is the one that was named; null: all of them were asked. */

@@ -4,7 +4,7 @@
  * then after pauses that grow from 20 ms to a second. A database that is away is waited for.
  */
 import { type OutcomeRow, outcomesOf } from '../../inspect/job/outcomes.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
