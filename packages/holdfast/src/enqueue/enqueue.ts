@@ -1,13 +1,9 @@
 /**
- * Enqueue: check everything first, then write once.
- *
- * All items are checked before a statement is sent, so a refused item leaves nothing behind and the
- * caller's transaction usable. An idempotency key that already stands for other work is found by the
- * statement itself, which then writes no job; the keys that it took are released before the error is thrown. The ids come back in
- * the order of the items. When the call rejects with a connection error, whether the jobs were written
- * is unknown: calling again with the same idempotency keys is safe.
+ * Enqueue: check everything first, then write once. A refused item leaves nothing behind, and the caller's transaction
+ * usable. Where an idempotency key stands for other work, the statement writes no job, and the keys that it took are
+ * released before the error is thrown. The ids come back in the order of the items. After a connection error nobody knows
+ * whether the jobs were written: calling again with the same idempotency keys is safe.
  */
-
 import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
 import { encodeHeaders } from '../job/headers.js';
 import {
@@ -107,9 +103,8 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   // What is stored is checked, because that is what the handler's check will see: a Date is a text by then.
   if (job.hasSchema) await job.check(JSON.parse(payload));
   const id = uuidv7();
-  const key =
-    options.partitionKey === undefined ? id : checkKey(options.partitionKey, 'partitionKey');
-  const group = options.group === undefined ? null : checkKey(options.group, 'group');
+  const key = keyOrNull(options.partitionKey, 'partitionKey') ?? id;
+  const group = keyOrNull(options.group, 'group');
   return {
     id,
     type: job.type,
@@ -123,14 +118,14 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
     maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
     ...dueTime(options),
-    idempotencyKey:
-      options.idempotencyKey === undefined
-        ? null
-        : checkKey(options.idempotencyKey, 'idempotencyKey'),
+    idempotencyKey: keyOrNull(options.idempotencyKey, 'idempotencyKey'),
     unique,
     limitKey: job.limitKey(item.payload),
   };
 }
+
+const keyOrNull = (key: string | undefined, what: string) =>
+  key === undefined ? null : checkKey(key, what);
 
 function checkDelay(delay: Duration, consequence: string): number {
   try {
@@ -147,10 +142,8 @@ export function dueTime(
   consequence = UNDONE,
 ): { delayMs: number; runAt: string | null } {
   const { delay, runAt } = options;
-  if (runAt === undefined) {
-    const delayMs = delay === undefined ? 0 : checkDelay(delay, consequence);
-    return { delayMs, runAt: null };
-  }
+  if (runAt === undefined)
+    return { delayMs: delay === undefined ? 0 : checkDelay(delay, consequence), runAt: null };
   const time = runAt instanceof Date ? runAt.getTime() : Number.NaN;
   const problem =
     delay !== undefined
@@ -215,4 +208,25 @@ export function needsTransaction(jobs: readonly NewJob[]): boolean {
   const plain = jobs.filter(({ unique }) => unique === null);
   const keyed = plain.some((job) => job.idempotencyKey !== null);
   return (plain.length > 0 && plain.length < jobs.length) || (keyed && jobs.length > 1);
+}
+
+/** What was written, as events: one for each type. */
+export function enqueuedEvents(
+  queue: string,
+  jobs: readonly NewJob[],
+  written: readonly Enqueued[],
+) {
+  const byType = new Map<string, { count: number; deduplicated: number }>();
+  for (const [index, { type }] of jobs.entries()) {
+    const seen = byType.get(type) ?? { count: 0, deduplicated: 0 };
+    seen.count++;
+    if (written[index]?.deduplicated) seen.deduplicated++;
+    byType.set(type, seen);
+  }
+  return [...byType].map(([type, counts]) => ({
+    kind: 'enqueued' as const,
+    queue,
+    type,
+    ...counts,
+  }));
 }
