@@ -17,10 +17,9 @@ export {
 export { deadLetters } from './api/act/dead-letters.js';
 export { schedules } from './api/act/schedules.js';
 export { jobsFilter } from './api/look/filter.js';
-export { gaugesReader } from './api/look/gauges.js';
+export { gaugesReader, unhandledJobs } from './api/look/gauges.js';
 export { looking } from './api/look/look.js';
 export { membersOf } from './api/look/ring.js';
-export { unhandledJobs } from './api/look/unhandled.js';
 export { lockedView, queueView, workerView } from './api/look/views.js';
 export { claimKeyed, type KeyStretch } from './claim/key/claim.js';
 export { claimSuspects } from './claim/suspects.js';

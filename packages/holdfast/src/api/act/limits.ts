@@ -129,16 +129,18 @@ function unknownLimit({ queue }: Names, type: string | null): HoldfastError {
   );
 }
 
-/** What refuses the type of a job says that nothing was enqueued. */
-export function typeOf(type: string): string {
+/** What refuses the name of a type or a key says that nothing was enqueued. */
+export function named(check: () => string): string {
   try {
-    return checkType(type);
+    return check();
   } catch (error) {
     const { code, message } = error as HoldfastError;
     const said = message.replace('nothing was enqueued', 'nothing was done');
     throw new HoldfastError(code, said, { cause: error });
   }
 }
+
+export const typeOf = (type: string) => named(() => checkType(type));
 
 /** A limit without anything is none. */
 export const NO_LIMIT: Limit = { concurrency: null, rate: null };

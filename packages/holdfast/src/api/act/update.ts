@@ -17,8 +17,7 @@ import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/opt
 import { UNCHANGED, updateWaiting, type WaitingChanges } from '../../operate/update.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
-import { findJobs } from '../look/find-jobs.js';
-import { unknownJob } from '../look/unknown.js';
+import { findJobs, unknownJob } from '../look/find-jobs.js';
 import { actIn, recordOf } from './acts.js';
 
 /** What is left out stays as it is. */

@@ -7,6 +7,7 @@ import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { ACTS, type ActName } from '../../operate/audit.js';
 import { type Access, ask } from '../access.js';
+import { dated } from './views.js';
 
 export interface AuditRequest {
   readonly act?: ActName | readonly ActName[];
@@ -53,13 +54,7 @@ function texts(value: unknown, what: string, known?: readonly string[]): string[
   );
 }
 
-export const entryOf = (row: AuditRow): AuditEntry => ({
-  ...row,
-  at: new Date(row.at),
-  act: row.act as ActName,
-  filter: row.filter as AuditEntry['filter'],
-  changes: row.changes as AuditEntry['changes'],
-});
+const entryOf = (row: AuditRow) => dated(row, ['at']) as AuditEntry;
 
 export async function auditPage(access: Access, request: AuditRequest = {}): Promise<AuditPage> {
   checkKnown(request, OPTIONS, 'audit()', 'Nothing was read.');

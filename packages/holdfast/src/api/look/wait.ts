@@ -10,8 +10,7 @@ import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { isTransient } from '../../postgres/connect/transient.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
-import { findJobs } from './find-jobs.js';
-import { unknownJob } from './unknown.js';
+import { findJobs, unknownJob } from './find-jobs.js';
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1_000;
