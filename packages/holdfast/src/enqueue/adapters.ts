@@ -38,7 +38,7 @@ function spread(text: string, params: readonly unknown[]) {
   return { parts, values };
 }
 
-/** The same for libraries that write `?`, and mean a question mark by `\\?`. */
+/** The same for libraries that write `?`, and mean a question mark by `\?`. */
 function withQuestionMarks(text: string, params: readonly unknown[]) {
   const { parts, values } = spread(text, params);
   const sql = parts.map((part) => part.replaceAll('?', '\\?')).join('?');
