@@ -1,12 +1,8 @@
 /**
- * Uniqueness: what makes a job the same as one that is there already, and what happens then.
- *
- * A unique key stands for a job within its queue and type, for as long as `while` says. Everything is checked here,
- * before a statement is sent; what stands is found out by the statement itself (inbox_enqueue_unique in the schema).
+ * What makes a job the same as one that is there already, and what happens then. A unique key stands for a job within its
+ * queue and type, for as long as `while` says. All is checked here; the statement itself finds out what stands.
  */
-
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { invalid, shown } from './errors/holdfast-error.js';
 import { checkKey } from './key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
@@ -52,7 +48,7 @@ const TERMS = { while: true, onConflict: true, window: true } as const satisfies
 const NOTHING = 'Nothing was enqueued.';
 
 const refused = (problem: string, undone = NOTHING, cause?: unknown) =>
-  new HoldfastError('OPTION_INVALID', `${problem} ${undone}`, { cause });
+  invalid(`${problem} ${undone}`, { cause });
 
 function oneOf<Value extends string>(
   value: unknown,
@@ -108,20 +104,16 @@ export function uniqueOf<Input>(
   if (given === false || (given === undefined && usual === undefined)) return null;
   const { by, ...terms } = usual ?? {};
   if (given === undefined) {
-    return {
-      key: uniqueKey(keyBy(type, by as (payload: Input) => string, payload)),
-      ...termsOf(terms, NOTHING),
-    };
+    const key = keyBy(type, by as (payload: Input) => string, payload);
+    return { key: checkKey(key, 'unique.key'), ...termsOf(terms, NOTHING) };
   }
   checkKnown(given, { ...TERMS, key: true }, `unique of a job of "${type}"`, NOTHING);
   const { key, ...own } = given;
   // What is undefined is left to the definition.
   const said = Object.entries(own).filter(([, value]) => value !== undefined);
   const all = { ...terms, ...(Object.fromEntries(said) as UniqueTerms) };
-  return { key: uniqueKey(key), ...termsOf(all, NOTHING) };
+  return { key: checkKey(key, 'unique.key'), ...termsOf(all, NOTHING) };
 }
-
-const uniqueKey = (key: unknown) => checkKey(key, 'unique.key');
 
 function keyBy<Input>(type: string, by: (payload: Input) => string, payload: Input): string {
   try {

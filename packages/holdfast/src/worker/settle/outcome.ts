@@ -1,6 +1,5 @@
 /** From the outcome of an attempt to the settle that belongs to it. */
-import { writeJobs } from '../../enqueue/enqueue.js';
-import { enqueuedEvents } from '../../enqueue/enqueued.js';
+import { enqueuedEvents, writeJobs } from '../../enqueue/enqueue.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { describeError } from '../../job/errors/failure.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
