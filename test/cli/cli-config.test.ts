@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { initFiles } from '../../packages/holdfast/src/cli/commands/setup/init-files.js';
+import { initFiles } from '../../packages/holdfast/src/cli/commands/setup/init.js';
 import { run } from '../support/cli-run.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { identify } from '../../packages/embedded/src/server/processes.js';
-import { judgeEmbedded } from '../../packages/holdfast/src/cli/commands/setup/doctor-embedded.js';
+import { judgeEmbedded } from '../../packages/holdfast/src/cli/commands/setup/doctor.js';
 import { until } from '../support/until.js';
 
 const ENTRY = new URL('../../packages/embedded/dist/index.js', import.meta.url).href;

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { initFiles } from '../../packages/holdfast/src/cli/commands/setup/init-files.js';
+import { initFiles } from '../../packages/holdfast/src/cli/commands/setup/init.js';
 import { holdfast } from '../../packages/holdfast/src/index.js';
 import { VERSION } from '../../packages/holdfast/src/job/options/version.js';
 import { clearAll } from '../support/cli-plant.js';

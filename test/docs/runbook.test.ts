@@ -370,7 +370,7 @@ test('every line of a log that it quotes is one that is written', () => {
     'worker error': 'worker/worker.ts',
     'maintenance of': 'worker/services/service-loop.ts',
     'the keeper thread failed': 'worker/lease/keeper.ts',
-    'grants are missing, so metrics are incomplete': 'api/look/missing-grants.ts',
+    'grants are missing, so metrics are incomplete': 'api/look/gauges.ts',
     'the gauges of the queues could not be read for a scrape': 'api/look/gauges.ts',
   };
   for (const [words, file] of Object.entries(QUOTED)) {

@@ -26,8 +26,7 @@ import {
   type EnqueueCall,
   type HoldfastOptions,
 } from './api/options.js';
-import type { Enqueued } from './enqueue/enqueue.js';
-import { enqueuedEvents } from './enqueue/enqueued.js';
+import { type Enqueued, enqueuedEvents } from './enqueue/enqueue.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors/errors.js';
 import { describeError } from './job/errors/failure.js';

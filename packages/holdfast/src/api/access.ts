@@ -1,14 +1,11 @@
-/**
- * What the methods of a Holdfast share: they ask through `src/inspect`, in read-only transactions, act through
- * `src/operate`, and refuse what cannot be meant before anything is sent.
- */
+/** What the methods of a Holdfast share: they ask through `inspect`, in read-only transactions, and act through `operate`. */
 import type pg from 'pg';
 import { type Part, type ReadOptions, reading } from '../inspect/reading/reading.js';
 import type { ConnectionOptions } from '../postgres/connect/pool.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Logger } from '../postgres/log/log.js';
 import type { Names } from '../postgres/names.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import type { Executor } from '../postgres/queryable.js';
 
 export interface Access {
   readonly schema: string;
@@ -36,8 +33,6 @@ export function ask<Value>(
 ): Promise<Value> {
   return reading(access.pool(), work, { schema: access.schema, ...access.limits, ...options });
 }
-
-export const act = (access: Access): Executor => engineExecutor(access.pool(), { prepare: false });
 
 /** `work` on the queue that was chosen; one that is not there is an error that says so. */
 export async function ofQueue<Value>(

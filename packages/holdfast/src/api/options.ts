@@ -2,8 +2,7 @@
 import type pg from 'pg';
 import { checkItems } from '../enqueue/enqueue.js';
 import { checkTx } from '../enqueue/transaction.js';
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { invalid, shown } from '../job/errors/holdfast-error.js';
 import type { EnqueueItem } from '../job/job.js';
 import { type Duration, durationMs } from '../job/options/duration.js';
 import { checkChoice, checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
@@ -79,8 +78,7 @@ export function checkHoldfast(options: HoldfastOptions): void {
     throw refused(`pool must be a pool of pg, not ${shown(pool)}.`);
 }
 
-const refused = (problem: string) =>
-  new HoldfastError('OPTION_INVALID', `${problem} Nothing was made.`);
+const refused = (problem: string) => invalid(`${problem} Nothing was made.`);
 
 /** Throws what is wrong with a call of enqueueMany(), before anything is sent. */
 export function checkCall(items: readonly EnqueueItem[], call: EnqueueCall): void {
@@ -91,8 +89,7 @@ export function checkCall(items: readonly EnqueueItem[], call: EnqueueCall): voi
   const queue = items[0]?.job.queue;
   const other = items.find((item) => item.job.queue !== queue);
   if (other) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `One call enqueues into one queue, but "${queue}" and "${other.job.queue}" were given; ` +
         'nothing was enqueued. Make one call per queue, in one transaction if they belong together.',
     );
@@ -105,8 +102,7 @@ const MAX_FULL_TIMEOUT_MS = 86_400_000;
 
 /** How long an enqueue waits for room; null: not at all. */
 export function fullWaitMs({ tx, onFull = 'error', fullTimeout }: EnqueueCall): number | null {
-  const refused = (problem: string) =>
-    new HoldfastError('OPTION_INVALID', `${problem} Nothing was enqueued.`);
+  const refused = (problem: string) => invalid(`${problem} Nothing was enqueued.`);
   if (onFull !== 'error' && onFull !== 'wait')
     throw refused(`onFull must be 'error' or 'wait', not ${shown(onFull)}.`);
   if (onFull === 'error') {

@@ -1,5 +1,6 @@
 /** Who types: the user of this machine, for the audit. The database's role is known to the database. */
 import { hostname, userInfo } from 'node:os';
+import { defined } from '../job/options/known-options.js';
 import type { ActOptions } from '../operate/options.js';
 import type { Given } from './command.js';
 
@@ -20,6 +21,5 @@ export function actor(): string {
 }
 
 export function actOptions(given: Given): ActOptions {
-  const reason = given.text('reason');
-  return { actor: actor(), ...(reason !== undefined && { reason }) };
+  return { actor: actor(), ...defined({ reason: given.text('reason') }) };
 }

@@ -1,8 +1,6 @@
 /**
- * What a command is: data for the parser and the help, and a function that is loaded when it is called.
- *
- * Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 unhealthy,
- * 130 interrupted.
+ * What a command is: data for the parser and the help, and a function that is loaded when it is called. Data goes to
+ * stdout, everything else to stderr.
  */
 import type { Output } from './print/output.js';
 import type { Session } from './session.js';
@@ -20,6 +18,13 @@ export interface Option {
 }
 
 export type Options = Readonly<Record<string, Option>>;
+
+export const flag = (help: string): Option => ({ type: 'boolean', help });
+export const text = (value: string, help: string): Option => ({ type: 'string', value, help });
+export const texts = (value: string, help: string): Option => ({
+  ...text(value, help),
+  multiple: true,
+});
 
 /** The options as they were given: texts, `true`, or lists of texts. */
 export class Given {
@@ -64,6 +69,14 @@ export interface Command {
   readonly onInterrupt?: 'quit' | 'finish' | 'own';
   /** The function; a number that it returns is the exit code. */
   readonly load: () => Promise<(call: Call) => Promise<unknown>>;
+}
+
+type Described = Partial<Command> & Pick<Command, 'load'>;
+
+/** `usage` is its words, then how the help writes its arguments. It needs the schema unless it says otherwise. */
+export function command(usage: string, summary: string, more: Described): Command {
+  const [, name = '', args] = /^([a-z-]+(?: [a-z-]+)?)(?: (.+))?$/.exec(usage) ?? [];
+  return { words: name.split(' '), ...(args && { args }), summary, needs: 'schema', ...more };
 }
 
 export const nameOf = (command: Command) => command.words.join(' ');

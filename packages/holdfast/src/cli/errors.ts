@@ -2,14 +2,14 @@
  * Every error as one line for a person: what is wrong, that nothing was done (or how much), and the fix;
  * and the exit code. No line carries the database's URL, which holds a password.
  */
-import { HoldfastError } from '../job/errors/errors.js';
+import { HoldfastError } from '../job/errors/holdfast-error.js';
 import { isTransient } from '../postgres/connect/transient.js';
 import { quoteName } from '../postgres/names.js';
 import { type Command, EXIT } from './command.js';
 import { Failure, Interrupted, Partly, UsageError } from './failures.js';
 import { plain } from './print/table.js';
 
-export interface Ending {
+interface Ending {
   readonly text: string;
   readonly exit: number;
 }
@@ -56,9 +56,8 @@ export function ending(error: unknown, command?: Command, fix?: string): Ending 
     const said = text.includes(NOTHING);
     return { text: said ? text.replace(NOTHING, error.done) : `${text}. ${error.done}.`, exit };
   }
-  if (error instanceof Interrupted) {
+  if (error instanceof Interrupted)
     return { text: `Interrupted. ${NOTHING}.`, exit: EXIT.interrupted };
-  }
   const code = (error as { code?: unknown } | null)?.code;
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UsageError) {

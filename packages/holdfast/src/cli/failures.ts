@@ -13,10 +13,7 @@ export class UsageError extends Error {
 /** Something was not done, and the message says what and why; exit code 1. */
 export class Failure extends Error {}
 
-/**
- * Something went wrong after a part was done and committed: the error, and what to say in place of
- * "Nothing was done".
- */
+/** It went wrong after a part was committed: the error, and what to say in place of "Nothing was done". */
 export class Partly extends Error {
   readonly done: string;
   constructor(cause: unknown, done: string) {

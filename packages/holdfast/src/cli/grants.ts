@@ -1,34 +1,19 @@
-/**
- * Which grant is missing, when the database refuses a command: its error names a table, and neither the right nor the
- * user. Asked of the catalogue, which every user may read.
- */
+/** Which grant is missing when the database refuses a command: its error names a table, and neither the right nor the user. */
 import { grantFix } from '../inspect/doctor/rights.js';
 import { type Role, rightsOf } from '../inspect/reading/rights.js';
 import type { Command } from './command.js';
 import { Partly } from './failures.js';
 import type { Session } from './session.js';
 
-const OPERATOR = [
-  'run',
-  'delete',
-  'retry',
-  'discard',
-  'cancel',
-  'update',
-  'pause',
-  'resume',
-  'drain',
-  'replay',
-  'prune',
-];
-const OWNER = ['migrate', 'create', 'set', 'drop'];
+const OPERATOR = /^(run|delete|retry|discard|cancel|update|pause|resume|drain|replay|prune)$/;
+const OWNER = /^(migrate|create|set|drop)$/;
 
 /** Whose rights a command needs; null: the owner's. */
-export function roleOf({ words }: Pick<Command, 'words'>): Role | null {
+function roleOf({ words }: Pick<Command, 'words'>): Role | null {
   const verb = words.at(-1) as string;
   if (verb === 'enqueue') return 'producer';
-  if (OPERATOR.includes(verb)) return 'operator';
-  return OWNER.includes(verb) ? null : 'viewer';
+  if (OPERATOR.test(verb)) return 'operator';
+  return OWNER.test(verb) ? null : 'viewer';
 }
 
 /** What to do about it; undefined: it is not known. */

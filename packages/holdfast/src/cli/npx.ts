@@ -1,7 +1,4 @@
-/**
- * SIGTERM to `npx`. It passes the signal to the shell that it has started us with, and many a shell (dash, the sh of
- * Debian) ends without passing it on. What we can see of that is that our parent is gone.
- */
+/** SIGTERM to `npx` goes to a shell, and some (dash, the sh of Debian) end without passing it on: we see our parent gone. */
 const LOOK_MS = 100;
 
 /** Calls `stop` when we were started by npx and it has been asked to end. Returns how to look no longer. */

@@ -1,9 +1,7 @@
 /**
- * One call of the `holdfast` command: reads the arguments, finds the command, opens the database that it needs,
- * runs it, and turns every error into one line that says what is wrong and what to do, and an exit code. It touches
- * no process but through `streams`; see main.ts.
+ * One call of the `holdfast` command. Every error becomes one line that says what is wrong and what to do, and an exit
+ * code. The process is touched through `streams` only; see main.ts.
  */
-
 import { VERSION } from '../job/options/version.js';
 import { type Command, EXIT, nameOf } from './command.js';
 import { COMMANDS } from './commands.js';
@@ -15,7 +13,7 @@ import { commandHelp, groupHelp, overallHelp } from './print/help.js';
 import { Output, type Streams } from './print/output.js';
 import { Session } from './session.js';
 
-/** How Ctrl-C reaches a command: see interrupt.ts. */
+/** How Ctrl-C reaches a command: see main.ts. */
 export type OnInterrupt = (manner: 'quit' | 'finish' | 'own') => AbortSignal;
 
 /** Returns the exit code. */
@@ -42,11 +40,11 @@ async function call(parsed: Parsed, streams: Streams, onInterrupt: OnInterrupt):
     streams.stdout.write(help(parsed));
     return EXIT.ok;
   }
-  if (!command.args && args.length > 0) {
-    const what = `${nameOf(command)} takes no argument, but "${args[0]}" was given.`;
-    throw new UsageError(what, command.words);
-  }
-  const session = sessionFor(command, parsed, streams);
+  checkCount(command, args);
+  const { env } = streams;
+  const url = given.text('url') ?? env.DATABASE_URL;
+  const schema = given.text('schema') ?? env.HOLDFAST_SCHEMA;
+  const session = command.needs === 'nothing' ? null : new Session(url, schema, env);
   const signal = onInterrupt(command.onInterrupt ?? 'quit');
   try {
     if (command.needs === 'schema') await session?.checkSchema();
@@ -60,6 +58,19 @@ async function call(parsed: Parsed, streams: Streams, onInterrupt: OnInterrupt):
   }
 }
 
+/** Of those that take none or one. A command that takes several checks them itself. */
+function checkCount(command: Command, args: readonly string[]): void {
+  const { words, args: usage = '' } = command;
+  if (/^$|^\[--/.test(usage) && args.length > 0)
+    throw new UsageError(
+      `${nameOf(command)} takes no argument, but "${args[0]}" was given.`,
+      words,
+    );
+  const wrong = /^\w+$/.test(usage) ? args.length !== 1 || !args[0] : args.length > 1;
+  if (/^\[?\w+\]?$/.test(usage) && wrong)
+    throw new UsageError(`Write: holdfast ${nameOf(command)} ${usage}`, words);
+}
+
 function fail(error: unknown, { stderr }: Streams, command?: Command, fix?: string): number {
   const { text, exit } = ending(error, command, fix);
   stderr.write(`holdfast: ${text}\n`);
@@ -69,13 +80,4 @@ function fail(error: unknown, { stderr }: Streams, command?: Command, fix?: stri
 function help({ command, words }: Parsed): string {
   if (command) return commandHelp(command);
   return words[0] ? groupHelp(words[0], COMMANDS) : overallHelp(COMMANDS);
-}
-
-function sessionFor(command: Command, { given }: Parsed, { env }: Streams): Session | null {
-  if (command.needs === 'nothing') return null;
-  return new Session(
-    given.text('url') ?? env.DATABASE_URL,
-    given.text('schema') ?? env.HOLDFAST_SCHEMA,
-    env,
-  );
 }

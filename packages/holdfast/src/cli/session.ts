@@ -1,16 +1,12 @@
-/**
- * The database of one command: a pool of few connections, opened when it is needed, closed at the end.
- * Questions go through `read`, in read-only transactions; what changes something goes through `act`.
- */
+/** The database of one command: a pool of few connections, opened when it is needed. `read` asks in read-only transactions. */
 import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
 import { type Part, type ReadOptions, reading, readingOn } from '../inspect/reading/reading.js';
 import { nearest } from '../job/options/nearest.js';
 import { checkUrl, type Environment, namesPlace } from '../postgres/connect/address.js';
 import { closePool, plainPool } from '../postgres/connect/pool.js';
-import type { Names } from '../postgres/names.js';
-import { checkSchemaName } from '../postgres/names.js';
-import { type Executor, engineExecutor } from '../postgres/queryable.js';
+import { checkSchemaName, type Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
 import { UsageError } from './failures.js';
 
@@ -57,10 +53,6 @@ export class Session {
     return reading(this.pool, work, { schema: this.schema, ...options });
   }
 
-  get act(): Executor {
-    return engineExecutor(this.pool, { prepare: false });
-  }
-
   names(queue: string): Names {
     return { schema: this.schema, queue };
   }
@@ -76,6 +68,10 @@ export class Session {
       );
     }
     return all.filter((queue) => wanted?.includes(queue.name) ?? true);
+  }
+
+  async queueNames(wanted?: readonly string[]): Promise<string[]> {
+    return (await this.queues(wanted)).map(({ name }) => name);
   }
 
   async close(): Promise<void> {

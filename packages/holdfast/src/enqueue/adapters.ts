@@ -1,19 +1,19 @@
 /**
- * Adapters: enqueue inside the transaction of whatever library the caller uses.
+ * Adapters: enqueue inside the transaction of whatever library the caller uses. Each takes the library's transaction and
+ * returns a `Queryable` for the `tx` option.
  *
- * Each takes the library's transaction object and returns a `Queryable` for the `tx` option. Nothing is
- * imported from those libraries; the types name what is called, and one thing more that only a
- * transaction has. So the pool in its place, which would enqueue outside the transaction, does not
- * compile, and where nobody compiles it is refused. A `pg` client needs no adapter; `fromPg` only refuses what is
- * none. Our statements use `$1`-style parameters, each of them text.
+ * Nothing is imported from those libraries. The types name what is called, and one thing more that only a transaction has:
+ * a pool in its place, which would enqueue outside the transaction, does not compile, and is refused where nobody compiles.
+ * Our statements use `$1`-style parameters, each of them text.
  */
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { invalid, shown } from '../job/errors/holdfast-error.js';
 import type { Queryable, Transaction } from '../postgres/queryable.js';
-import { spread } from './spread.js';
-import { checkTx, refuseTransaction } from './transaction.js';
-
-export { fromMikroOrm, fromSequelize, fromSlonik, fromTypeOrm } from './adapters-orm.js';
+import {
+  checkTx,
+  type QueryRunnerLike,
+  refuseTransaction,
+  transactionalRunner,
+} from './transaction.js';
 
 type Records = Record<string, unknown>[];
 
@@ -22,6 +22,27 @@ function mustHave(what: string, given: object, members: readonly string[], fix: 
   const known = given as Record<string, unknown> | null | undefined;
   if (members.some((name) => known?.[name] != null && known[name] !== false)) return;
   refuseTransaction(`${what} is no transaction`, fix);
+}
+
+/** Splits `… $2 … $1 …` into the text between the parameters and the values in their order. */
+function spread(text: string, params: readonly unknown[]) {
+  const parts: string[] = [];
+  const values: unknown[] = [];
+  let from = 0;
+  for (const match of text.matchAll(/\$(\d+)/g)) {
+    parts.push(text.slice(from, match.index));
+    values.push(params[Number(match[1]) - 1]);
+    from = match.index + match[0].length;
+  }
+  parts.push(text.slice(from));
+  return { parts, values };
+}
+
+/** The same for libraries that write `?`, and mean a question mark by `\?`. */
+function withQuestionMarks(text: string, params: readonly unknown[]) {
+  const { parts, values } = spread(text, params);
+  const sql = parts.map((part) => part.replaceAll('?', '\\?')).join('?');
+  return { sql, values: values as never[] };
 }
 
 /** pg: a client on which BEGIN was run. */
@@ -48,17 +69,6 @@ export function fromPostgresJs(
   };
 }
 
-interface CompiledQueryLike {
-  readonly sql: string;
-  readonly parameters: readonly unknown[];
-  readonly query: {
-    readonly kind: 'RawNode';
-    readonly sqlFragments: readonly string[];
-    readonly parameters: readonly never[];
-  };
-  readonly queryId: { readonly queryId: string };
-}
-
 /** Kysely: the `trx` of `db.transaction().execute(async (trx) => …)`. */
 export function fromKysely(trx: {
   readonly isTransaction: true;
@@ -68,12 +78,8 @@ export function fromKysely(trx: {
   mustHave('What fromKysely() got', trx, ['isTransaction'], fix);
   return {
     async query(text, params = []) {
-      const compiled: CompiledQueryLike = {
-        sql: text,
-        parameters: params,
-        query: { kind: 'RawNode', sqlFragments: [text], parameters: [] },
-        queryId: { queryId: 'holdfast' },
-      };
+      const query = { kind: 'RawNode', sqlFragments: [text], parameters: [] };
+      const compiled = { sql: text, parameters: params, query, queryId: { queryId: 'holdfast' } };
       const result = await trx.executeQuery(compiled as never);
       return { rows: result.rows as Records };
     },
@@ -89,9 +95,8 @@ export function fromKnex(trx: {
   mustHave('What fromKnex() got', trx, ['isCompleted'], fix);
   return {
     async query(text, params = []) {
-      const { parts, values } = spread(text, params);
-      const sql = parts.map((part) => part.replaceAll('?', '\\?')).join('?');
-      return (await trx.raw(sql, values as never[])) as { rows: Records };
+      const { sql, values } = withQuestionMarks(text, params);
+      return (await trx.raw(sql, values)) as { rows: Records };
     },
   };
 }
@@ -104,8 +109,7 @@ export function fromDrizzle(
   const fix = 'Pass the tx of db.transaction(async (tx) => …).';
   mustHave('What fromDrizzle() got', tx, ['rollback'], fix);
   if (typeof sql !== 'function') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `The second argument of fromDrizzle() is ${shown(sql)}; nothing was written. ` +
         "Pass the tag: import { sql } from 'drizzle-orm'.",
     );
@@ -132,6 +136,82 @@ export function fromPrisma(tx: {
   return {
     async query(text, params = []) {
       return [...((await tx.$queryRawUnsafe(text, ...(params as never[]))) as Records)];
+    },
+  };
+}
+
+interface TypeOrmRunner extends QueryRunnerLike {
+  query(text: string, params: unknown[], structured: true): Promise<{ records?: unknown }>;
+}
+
+/** TypeORM: the `manager` of `dataSource.transaction(async (manager) => …)`, or a query runner with one open. */
+export function fromTypeOrm(
+  manager: { readonly createQueryRunner?: never } & (
+    | { readonly queryRunner?: QueryRunnerLike | undefined; readonly connection: object }
+    | QueryRunnerLike
+  ),
+): Queryable {
+  const runner = transactionalRunner(manager) as TypeOrmRunner;
+  return {
+    async query(text, params = []) {
+      const { records } = await runner.query(text, params, true);
+      return (records ?? []) as Records;
+    },
+  };
+}
+
+/** Sequelize: the `t` of `sequelize.transaction(async (t) => …)`. */
+export function fromSequelize(transaction: {
+  commit(): PromiseLike<unknown>;
+  rollback(): PromiseLike<unknown>;
+}): Queryable {
+  const { sequelize, finished } = (transaction ?? {}) as {
+    sequelize?: { query(text: string, options: object): PromiseLike<unknown> };
+    finished?: unknown;
+  };
+  if (!sequelize || finished) {
+    const fix = 'Pass the t of sequelize.transaction(async (t) => …).';
+    refuseTransaction('What fromSequelize() got is no open transaction', fix);
+  }
+  return {
+    async query(text, params = []) {
+      const options = { bind: params, transaction, type: 'SELECT', raw: true, logging: false };
+      return [...((await sequelize.query(text, options)) as Records)];
+    },
+  };
+}
+
+/** MikroORM: the `em` of `em.transactional(async (em) => …)`. */
+export function fromMikroOrm(em: {
+  isInTransaction(): boolean;
+  execute(query: string, params: never[], method: 'all'): PromiseLike<unknown>;
+}): Queryable {
+  if (typeof em?.isInTransaction !== 'function' || !em.isInTransaction()) {
+    const fix = 'Pass the em of em.transactional(async (em) => …).';
+    refuseTransaction('What fromMikroOrm() got has no open transaction', fix);
+  }
+  return {
+    async query(text, params = []) {
+      const { sql, values } = withQuestionMarks(text, params);
+      return [...((await em.execute(sql, values, 'all')) as Records)];
+    },
+  };
+}
+
+/** Slonik: the `connection` of `pool.transaction(async (connection) => …)`. */
+export function fromSlonik(connection: {
+  readonly end?: never;
+  query(query: never): PromiseLike<{ readonly rows: readonly unknown[] }>;
+}): Queryable {
+  if (typeof connection?.query !== 'function' || connection.end !== undefined) {
+    const fix = 'Pass the connection of pool.transaction(async (connection) => …).';
+    const what = connection?.end === undefined ? 'no transaction' : 'a pool';
+    refuseTransaction(`What fromSlonik() got is ${what}`, fix);
+  }
+  return {
+    async query(text, params = []) {
+      const query = { type: 'SLONIK_TOKEN_QUERY', sql: text, values: params };
+      return [...((await connection.query(query as never)).rows as Records)];
     },
   };
 }

@@ -1,15 +1,11 @@
 /**
- * Enqueue: check everything first, then write once.
- *
- * All items are checked before a statement is sent, so a refused item leaves nothing behind and the
- * caller's transaction usable. An idempotency key that already stands for other work is found by the
- * statement itself, which then writes no job; the keys that it took are released before the error is thrown. The ids come back in
- * the order of the items. When the call rejects with a connection error, whether the jobs were written
- * is unknown: calling again with the same idempotency keys is safe.
+ * Enqueue: check everything first, then write once. A refused item leaves nothing behind, and the caller's transaction
+ * usable. Where an idempotency key stands for other work, the statement writes no job, and the keys that it took are
+ * released before the error is thrown. The ids come back in the order of the items. After a connection error nobody knows
+ * whether the jobs were written: calling again with the same idempotency keys is safe.
  */
-
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
+import { encodeHeaders } from '../job/headers.js';
 import {
   checkDefinition,
   checkInteger,
@@ -20,7 +16,7 @@ import {
 import { bucketOf, checkKey } from '../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
-import { encodeHeaders, encodePayload } from '../job/payload.js';
+import { encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -54,8 +50,7 @@ export const MAX_ITEMS = 50_000;
 /** Items come from `job.item()`, or were made by hand. */
 export function checkItems(items: unknown): void {
   if (!Array.isArray(items)) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `enqueueMany() takes a list of items, not ${shown(items)}. ${UNDONE} ` +
         'Write enqueueMany([receipt.item({ … })]).',
     );
@@ -63,8 +58,7 @@ export function checkItems(items: unknown): void {
   for (const [index, item] of items.entries()) {
     const what = `items[${index}]`;
     if (typeof item !== 'object' || item === null) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
+      throw invalid(
         `${what} is ${shown(item)}, and no item. ${UNDONE} Make it with job.item(payload).`,
       );
     }
@@ -80,8 +74,7 @@ export async function prepareJobs(
   limits: EnqueueLimits,
 ): Promise<NewJob[]> {
   if (items.length > MAX_ITEMS) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `${items.length} jobs in one call are more than the ${MAX_ITEMS} allowed; nothing was enqueued. ` +
         'Split the call; inside one transaction the parts still commit together.',
     );
@@ -100,8 +93,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   const { unique = null } =
     item.unique === undefined ? job.item(item.payload as never, options) : item;
   if (unique && options.idempotencyKey !== undefined) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       'idempotencyKey and unique were both given, and they may stand for two different jobs; nothing was enqueued. ' +
         'Give one of them; unique: false leaves out that of the definition.',
     );
@@ -111,9 +103,8 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   // What is stored is checked, because that is what the handler's check will see: a Date is a text by then.
   if (job.hasSchema) await job.check(JSON.parse(payload));
   const id = uuidv7();
-  const key =
-    options.partitionKey === undefined ? id : checkKey(options.partitionKey, 'partitionKey');
-  const group = options.group === undefined ? null : checkKey(options.group, 'group');
+  const key = keyOrNull(options.partitionKey, 'partitionKey') ?? id;
+  const group = keyOrNull(options.group, 'group');
   return {
     id,
     type: job.type,
@@ -127,21 +118,21 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
     maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
     ...dueTime(options),
-    idempotencyKey:
-      options.idempotencyKey === undefined
-        ? null
-        : checkKey(options.idempotencyKey, 'idempotencyKey'),
+    idempotencyKey: keyOrNull(options.idempotencyKey, 'idempotencyKey'),
     unique,
     limitKey: job.limitKey(item.payload),
   };
 }
+
+const keyOrNull = (key: string | undefined, what: string) =>
+  key === undefined ? null : checkKey(key, what);
 
 function checkDelay(delay: Duration, consequence: string): number {
   try {
     return durationMs(delay, 'delay', { max: MAX_DELAY_MS });
   } catch (error) {
     const { message } = error as Error;
-    throw new HoldfastError('OPTION_INVALID', `${message}. ${consequence}`, { cause: error });
+    throw invalid(`${message}. ${consequence}`, { cause: error });
   }
 }
 
@@ -151,10 +142,8 @@ export function dueTime(
   consequence = UNDONE,
 ): { delayMs: number; runAt: string | null } {
   const { delay, runAt } = options;
-  if (runAt === undefined) {
-    const delayMs = delay === undefined ? 0 : checkDelay(delay, consequence);
-    return { delayMs, runAt: null };
-  }
+  if (runAt === undefined)
+    return { delayMs: delay === undefined ? 0 : checkDelay(delay, consequence), runAt: null };
   const time = runAt instanceof Date ? runAt.getTime() : Number.NaN;
   const problem =
     delay !== undefined
@@ -164,7 +153,7 @@ export function dueTime(
         : time > Date.now() + MAX_DELAY_MS
           ? 'runAt is more than ten years ahead'
           : null;
-  if (problem) throw new HoldfastError('OPTION_INVALID', `${problem}. ${consequence}`);
+  if (problem) throw invalid(`${problem}. ${consequence}`);
   // A time in the past means now; the year may be one that Postgres' parser does not take.
   return { delayMs: 0, runAt: time < 0 ? null : (runAt as Date).toISOString() };
 }
@@ -219,4 +208,25 @@ export function needsTransaction(jobs: readonly NewJob[]): boolean {
   const plain = jobs.filter(({ unique }) => unique === null);
   const keyed = plain.some((job) => job.idempotencyKey !== null);
   return (plain.length > 0 && plain.length < jobs.length) || (keyed && jobs.length > 1);
+}
+
+/** What was written, as events: one for each type. */
+export function enqueuedEvents(
+  queue: string,
+  jobs: readonly NewJob[],
+  written: readonly Enqueued[],
+) {
+  const byType = new Map<string, { count: number; deduplicated: number }>();
+  for (const [index, { type }] of jobs.entries()) {
+    const seen = byType.get(type) ?? { count: 0, deduplicated: 0 };
+    seen.count++;
+    if (written[index]?.deduplicated) seen.deduplicated++;
+    byType.set(type, seen);
+  }
+  return [...byType].map(([type, counts]) => ({
+    kind: 'enqueued' as const,
+    queue,
+    type,
+    ...counts,
+  }));
 }

@@ -1,16 +1,12 @@
 /**
- * Inserting jobs: the statements behind enqueue.
+ * The statements behind enqueue. `insertUsual` writes one job that is due now and has no headers, group or limit key: as
+ * cheap as an INSERT gets, also for a driver that plans it anew each time. `insertJob` writes any other one, `insertJobs`
+ * many. `insertKeyed` writes jobs of which some have an idempotency key: it takes or finds the key's row first, and writes
+ * the jobs that took theirs, or none if a key stands for other work. The row's unique index decides a race: later producers
+ * wait for the first one's commit and get its job. Keys are taken in their own order, so that bulk calls cannot deadlock.
  *
- * `insertUsual` writes one job of which nothing special is said: it is due now, and the columns' defaults say
- * the rest. It is as cheap as an INSERT gets, also for a driver that plans
- * it anew every time. `insertJob` writes one that is delayed, or has headers, a group or a limit key, and `insertJobs` many,
- * none of them with an idempotency key. `insertKeyed` writes jobs of
- * which some carry one: the key's row is taken or found first, in the same statement, and only
- * the jobs that took their key are written, or none if a key stands for other work. A race on one key is decided by that row's unique index: the
- * later producers wait for the first one's commit and get its job. Keys are taken in their own order, so
- * that two bulk calls over the same keys cannot deadlock. `parked` is named by all of them: by that the table
- * knows that everything is checked and filled in already. Every column that comes back is text and every
- * parameter is one text, so the statements mean the same through any driver.
+ * All name `parked`: by that the table knows that everything is checked and filled in. Columns and parameters are text, so
+ * the statements mean the same through any driver.
  */
 import type { Unique } from '../job/unique.js';
 import type { Names } from '../postgres/names.js';
@@ -186,12 +182,8 @@ const usualOf = (job: NewJob) => [
   String(job.maxAttempts),
 ];
 
-const specialOf = (job: NewJob) => [
-  job.headers,
-  String(job.delayMs),
-  job.runAt,
-  job.group,
-  job.limitKey,
+const specialOf = ({ headers, delayMs, runAt, group, limitKey }: NewJob) => [
+  ...[headers, String(delayMs), runAt, group, limitKey],
 ];
 
 export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
@@ -201,19 +193,13 @@ export async function insert(db: Executor, names: Names, jobs: readonly NewJob[]
   else await db.run(insertJob, names, [...usualOf(first), ...specialOf(first)]);
 }
 
-export interface KeyedOutcome {
-  readonly id: string;
-  readonly deduplicated: boolean;
-  /** The key stands for a job of another type or payload. */
-  readonly mismatch: boolean;
-}
-
+/** `mismatch`: the key stands for a job of another type or payload. */
 export async function insertWithKeys(
   db: Executor,
   names: Names,
   jobs: readonly NewJob[],
   despiteMismatch: boolean,
-): Promise<KeyedOutcome[]> {
+) {
   const keys = textArray(jobs.map((job) => job.idempotencyKey));
   const rows = await db.run(insertKeyed, names, [...columnsOf(jobs), keys, despiteMismatch]);
   return rows.map((row) => ({

@@ -1,10 +1,8 @@
 /**
- * Back-pressure: how many jobs of a queue wait, and how many may.
- *
- * Counting at every enqueue would be too dear. So whoever finds the figure old has it counted anew, outside of any
- * caller's transaction: producers, and the workers of the queue; about once a second in the whole database, and more
- * rarely where counting takes long. No more than the limit and one are counted. Every column is text, because the
- * question is also asked on a caller's client.
+ * Back-pressure: how many jobs of a queue wait, and how many may. Counting at every enqueue would be too dear, so a producer
+ * or worker that finds the figure old counts anew, outside of any caller's transaction: about once a second in the whole
+ * database, and more rarely where it takes long. At most the limit and one are counted. Columns are text, because a
+ * caller's client asks too.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';

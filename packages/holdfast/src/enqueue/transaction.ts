@@ -2,16 +2,14 @@
  * What is visibly no transaction is refused: a job that is enqueued or completed on it is written at once, on
  * some connection, and stays so when the caller rolls back. What cannot be seen is the caller's word.
  */
-import { HoldfastError } from '../job/errors/errors.js';
-import { shown } from '../job/errors/holdfast-error.js';
+import { invalid, shown } from '../job/errors/holdfast-error.js';
 
 type Known = Record<string, unknown>;
 
 const has = (one: Known, name: string) => typeof one[name] === 'function';
 
 export function refuseTransaction(what: string, fix: string): never {
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `${what}, so this would not commit with your transaction; nothing was written. ${fix}`,
   );
 }

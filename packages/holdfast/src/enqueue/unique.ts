@@ -53,18 +53,8 @@ export const insertUniques = statement({
   columns: { id: text, outcome: text },
 });
 
-export interface Folded {
-  readonly id: string;
-  readonly deduplicated: boolean;
-  readonly replaced?: true;
-}
-
 /** All of them have a unique key. */
-export async function insertFolded(
-  db: Executor,
-  names: Names,
-  jobs: readonly NewJob[],
-): Promise<Folded[]> {
+export async function insertFolded(db: Executor, names: Names, jobs: readonly NewJob[]) {
   const params = [
     ...columnsOf(jobs),
     textArray(jobs.map(({ unique }) => unique?.key ?? null)),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { encodeHeaders } from './payload.js';
+import { encodeHeaders } from './headers.js';
 
 test('headers come back as they were given', () => {
   const names = fc.stringMatching(/^[A-Za-z0-9_.-]{1,100}$/).filter((name) => name !== '__proto__');

@@ -1,9 +1,7 @@
-// A job's headers: a small, flat object of strings beside the payload, for what travels with the
-// job but is not its data, such as a trace id. The limits keep a claim's rows short. Whatever is
-// accepted here can be stored by Postgres and comes back exactly as it was given.
+// A job's headers: a small, flat object of strings for what travels with the job but is not its data, such as a trace id.
+// The limits keep a claim's rows short. What is accepted comes back from Postgres exactly as it was given.
 
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { invalid, shown } from './errors/holdfast-error.js';
 import { unstorable } from './options/text.js';
 
 const MAX_HEADERS = 32;
@@ -37,7 +35,7 @@ function entriesOf(headers: unknown): [string, unknown][] {
     plain = prototype === null || Object.getPrototypeOf(prototype) === null;
     entries = plain ? Object.entries(headers) : [];
   } catch (cause) {
-    throw refused('headers could not be read', cause);
+    throw refused('headers could not be read', { cause });
   }
   if (!plain) throw refused(`${problem} of a class`);
   return entries;
@@ -65,11 +63,7 @@ function checkValue(name: string, value: unknown): string {
 }
 
 /** Never the value: it may be a secret that was meant to be one of the strings. */
-function kindOf(value: unknown): string {
-  return value === null ? 'null' : typeof value;
-}
+const kindOf = (value: unknown) => (value === null ? 'null' : typeof value);
 
-function refused(problem: string, cause?: unknown): HoldfastError {
-  const message = `${problem}; nothing was enqueued; put data into the payload instead`;
-  return new HoldfastError('OPTION_INVALID', message, cause === undefined ? {} : { cause });
-}
+const refused = (problem: string, options?: { cause: unknown }) =>
+  invalid(`${problem}; nothing was enqueued; put data into the payload instead`, options);

@@ -1,6 +1,5 @@
 /** Ids of jobs as a caller gives them: checked, because an array literal would take "a,b" for two. */
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { invalid, shown } from './errors/holdfast-error.js';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -9,8 +8,7 @@ export const isId = (value: unknown): value is string =>
 
 export function checkId(id: unknown): string {
   if (isId(id)) return id;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `The id is ${shown(id)}, and not the UUID of a job; nothing was done. ` +
       'Pass the id that enqueue() returned.',
   );
@@ -18,15 +16,13 @@ export function checkId(id: unknown): string {
 
 export function checkIds(ids: unknown): readonly string[] {
   if (!Array.isArray(ids)) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `The ids are ${shown(ids)}, and not an array; nothing was done. For one job write [id].`,
     );
   }
   const wrong = ids.findIndex((id) => !isId(id));
   if (wrong < 0) return ids;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `ids[${wrong}] is ${shown(ids[wrong])}, and not the UUID of a job; nothing was done. ` +
       'Pass the ids that enqueue() returned.',
   );

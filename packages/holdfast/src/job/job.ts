@@ -1,15 +1,10 @@
 /**
- * A job definition: the type's name, what its payload looks like, and how it is run.
- *
- * One definition serves the producer and the worker. The payload is checked against the schema when it
- * is enqueued and again before the handler runs; what is stored is what the producer passed, and what
- * the handler gets is what the schema makes of it. A definition carries a version: payloads of older
- * versions are brought up step by step by `upgrade`, payloads of newer versions are left to workers
- * that know them (the claim does not take them).
+ * A job definition, for the producer and the worker: the type's name, what its payload looks like, and how it is run. The
+ * payload is checked against the schema when it is enqueued and again before the handler runs: stored is what the producer
+ * passed, and the handler gets what the schema makes of it. `upgrade` brings payloads of older versions up step by step;
+ * those of newer versions are not claimed.
  */
-
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { HoldfastError, invalid, shown } from './errors/holdfast-error.js';
 import { checkType } from './key.js';
 import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
 import { type Duration, durationMs } from './options/duration.js';
@@ -110,10 +105,7 @@ export function checkDefinition(given: unknown, what: string, undone: string): v
   const { type, queue, item, read } = (given ?? {}) as Partial<JobDefinition<never, unknown>>;
   const isOne = typeof type === 'string' && typeof queue === 'string';
   if (isOne && typeof item === 'function' && typeof read === 'function') return;
-  throw new HoldfastError(
-    'OPTION_INVALID',
-    `${what} must be a definition, made with job('…'), not ${shown(given)}. ${undone}`,
-  );
+  throw invalid(`${what} must be a definition, made with job('…'), not ${shown(given)}. ${undone}`);
 }
 
 /** Of one job, not of the call. */
@@ -164,14 +156,10 @@ export interface JobDefinition<Input, Payload = Input, Result = unknown> {
   read(payload: unknown, version: number): Payload | Promise<Payload>;
 }
 
-const DEFAULT_MAX_ATTEMPTS = 5;
-const DEFAULT_PRIORITY = 2;
-
 export function checkInteger(value: unknown, what: string, min: number, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max)
     return value;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `${what} must be a whole number from ${min} to ${max}, not ${shown(value)}. Nothing was done.`,
   );
 }
@@ -185,16 +173,14 @@ function checkUpgrades(
   const oldest = from.length === 0 ? version : Math.min(...from);
   for (let step = oldest; step < version; step++) {
     if (typeof upgrade[step] !== 'function') {
-      throw new HoldfastError(
-        'OPTION_INVALID',
+      throw invalid(
         `Job "${type}" has version ${version} but no upgrade function from version ${step}: ` +
           `add upgrade: { ${step}: (old) => … }, or leave out all versions before ${step + 1}.`,
       );
     }
   }
   if (from.some((step) => step >= version)) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `Job "${type}" has version ${version}, so upgrades may start from versions below it only.`,
     );
   }
@@ -222,9 +208,7 @@ export function job<Input = unknown, Result = unknown, Payload = Input>(
   refuseOrdering(type, options);
   checkKnown(options, JOB_OPTIONS, `job("${type}")`, 'No definition was made.');
   const version = checkInteger(options.version ?? 1, `version of job "${type}"`, 1, 2 ** 31 - 1);
-  const upgrade = (options.upgrade ?? {}) as Readonly<
-    Record<number, (payload: unknown) => unknown>
-  >;
+  const upgrade: Readonly<Record<number, (old: unknown) => unknown>> = options.upgrade ?? {};
   const oldest = checkUpgrades(type, version, upgrade);
   if (options.unique !== undefined) checkUniqueBy(type, options.unique);
   const rateKey = options.limit?.rate?.key;
@@ -236,13 +220,8 @@ export function job<Input = unknown, Result = unknown, Payload = Input>(
     type,
     version,
     queue: options.queue ?? 'inbox',
-    maxAttempts: checkInteger(
-      options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS,
-      'maxAttempts',
-      1,
-      10_000,
-    ),
-    priority: checkInteger(options.priority ?? DEFAULT_PRIORITY, 'priority', 1, 4),
+    maxAttempts: checkInteger(options.maxAttempts ?? 5, 'maxAttempts', 1, 10_000),
+    priority: checkInteger(options.priority ?? 2, 'priority', 1, 4),
     timeoutMs:
       options.timeout === undefined ? null : durationMs(options.timeout, 'timeout', { min: 1 }),
     hasSchema: options.schema !== undefined,
@@ -283,7 +262,7 @@ export function job<Input = unknown, Result = unknown, Payload = Input>(
     }
     let current = payload;
     for (let step = storedVersion; step < version; step++) {
-      current = await (upgrade[step] as (payload: unknown) => unknown)(current);
+      current = await upgrade[step]?.(current);
     }
     return check(current);
   }

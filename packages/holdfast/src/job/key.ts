@@ -1,11 +1,8 @@
-// From a partition key to its bucket, and which keys and types are accepted at all. The
-// hash is FNV-1a (32 bits) over the UTF-8 bytes, finished with murmur3's fmix32 because FNV-1a
-// alone spreads short, similar keys badly. A bucket is stored with the job at enqueue and computed
-// by the database as well, so this function is a format: changing one bit of it would tear streams
-// apart. It needs neither Node nor an allocation, so a browser can compute the bucket of a key too.
+// From a partition key to its bucket, and which keys and types are accepted. The hash is FNV-1a (32 bits) over the UTF-8
+// bytes, finished with murmur3's fmix32 because FNV-1a alone spreads short, similar keys badly. Buckets are stored, and the
+// database computes them as well, so this is a format: a changed bit would tear streams apart. It runs in a browser too.
 
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { HoldfastError, shown } from './errors/holdfast-error.js';
 import { isPairAt, unstorable, utf8Length } from './options/text.js';
 
 export const BUCKETS = 1024;
@@ -41,34 +38,22 @@ export function hash32(text: string): number {
     }
     h = Math.imul(h ^ (0x80 | (unit & 0x3f)), FNV_PRIME);
   }
-  return fmix32(h);
-}
-
-function fmix32(hash: number): number {
-  let h = hash;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
   return (h ^ (h >>> 16)) >>> 0;
 }
 
 /** The bucket of a partition key, 0 to 1023. */
-export function bucketOf(key: string): number {
-  return hash32(key) & (BUCKETS - 1);
-}
+export const bucketOf = (key: string): number => hash32(key) & (BUCKETS - 1);
 
 /** Returns the key if it can be stored and hashed the same everywhere, else throws KEY_INVALID. */
 export function checkKey(key: unknown, what = 'key'): string {
-  if (typeof key !== 'string') {
-    throw refusedKey(`${what} must be a string, got ${shown(key)}`);
-  }
+  if (typeof key !== 'string') throw refusedKey(`${what} must be a string, got ${shown(key)}`);
   if (key === '') throw refusedKey(`${what} must not be empty`);
   // A unit is at most three bytes, so most keys need no counting.
-  if (key.length * 3 > MAX_KEY_BYTES) {
-    const bytes = utf8Length(key);
-    if (bytes > MAX_KEY_BYTES) {
-      throw refusedKey(`${what} is ${bytes} bytes long, more than the ${MAX_KEY_BYTES} allowed`);
-    }
-  }
+  const bytes = key.length * 3 > MAX_KEY_BYTES ? utf8Length(key) : 0;
+  if (bytes > MAX_KEY_BYTES)
+    throw refusedKey(`${what} is ${bytes} bytes long, more than the ${MAX_KEY_BYTES} allowed`);
   const problem = unstorable(key);
   if (problem) throw refusedKey(`${what} contains ${problem}, which Postgres cannot store`);
   return key;

@@ -1,13 +1,8 @@
 /**
- * Limits that hold for a whole fleet: how many jobs of a type or of a queue run at once, and how many start in a time.
- *
- * They are checked here, when they are declared: a limit that cannot be meant is refused with the reason. The numbers
- * are those that the database works with: one start every `perMs / limit` milliseconds, and up to `burst` at once
- * after a pause.
+ * Limits of a whole fleet: how many jobs of a type or a queue run at once, and how many start in a time. Checked when they
+ * are declared. The database starts one job every `perMs / limit` milliseconds, and up to `burst` at once after a pause.
  */
-
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { HoldfastError, invalid, shown } from './errors/holdfast-error.js';
 import { checkKey } from './key.js';
 import { type Duration, durationMs } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
@@ -62,7 +57,7 @@ const MAX_PER_SECOND = 100_000;
 const MAX_REFILL_MS = 3_650 * 86_400_000;
 
 const refused = (where: string, problem: string, undone: string) =>
-  new HoldfastError('OPTION_INVALID', `${where}: ${problem}. ${undone}`);
+  invalid(`${where}: ${problem}. ${undone}`);
 
 /** `where` names what is limited, such as `Job "send"`; `undone` says what was not done, as a sentence. */
 export function checkLimit(given: unknown, where: string, undone: string): Limit {
@@ -113,7 +108,7 @@ function perOf(per: unknown, where: string, undone: string): number {
     return durationMs(per as Duration, 'limit.rate.per', bounds);
   } catch (cause) {
     const problem = `limit.rate.per must be a duration from 1 ms to 365 days, such as '1m', not ${shown(per)}`;
-    throw new HoldfastError('OPTION_INVALID', `${where}: ${problem}. ${undone}`, { cause });
+    throw invalid(`${where}: ${problem}. ${undone}`, { cause });
   }
 }
 

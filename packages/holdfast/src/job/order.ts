@@ -1,12 +1,9 @@
 /**
- * Order between the jobs of one key: what a queue may ask for, and the one word that the registry of queues has
- * for it. `key` lets a job start when all earlier ones of its key are completed or dead letters; a job that
- * waits for a retry, or for its time, holds its key. `key_strict` is the same with dead letters that hold
- * their key until a human acts. A queue with an order is read by key, one without is read by time, unless its keys
- * take turns (turns.ts).
+ * Order between the jobs of one key, and the word for it in the registry of queues. `key`: a job starts when all earlier
+ * ones of its key are completed or dead letters; one that waits for a retry, or for its time, holds its key. `key_strict`:
+ * dead letters hold it too, until a human acts. A queue with an order is read by key, others by time or in turns (turns.ts).
  */
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { invalid, shown } from './errors/holdfast-error.js';
 
 export type Ordering = 'none' | 'key' | 'key_strict' | 'turns';
 
@@ -47,6 +44,5 @@ export function refuseOrdering(type: string, options: object): void {
   );
 }
 
-export function refused(where: string, problem: string): HoldfastError {
-  return new HoldfastError('OPTION_INVALID', `${where}: ${problem}. Nothing was done.`);
-}
+export const refused = (where: string, problem: string) =>
+  invalid(`${where}: ${problem}. Nothing was done.`);

@@ -1,13 +1,10 @@
-// From a JavaScript value to the JSON text of its payload. As with JSON.stringify, a property that is
-// undefined is left out, and a value with a toJSON method is what that returns: a Date is its ISO
-// text. Beyond that, only what JSON can say and Postgres' jsonb can hold is accepted; everything else
-// is refused with the path to it, because JSON.stringify would drop or convert it in silence. Each
-// property is read exactly once and what was read is what is written, so neither a getter nor a Proxy
-// can show one value to the check and another to the text. The input is never changed, and of its code
-// only toJSON, a Proxy's traps and getters in place of array items are run. Properties that are not
-// enumerable, and names on an array, are not part of the value.
+// From a JavaScript value to the JSON text of its payload. As with JSON.stringify, undefined properties are left out and
+// toJSON is called: a Date is its ISO text. Whatever else JSON or jsonb cannot hold is refused with the path to it, because
+// JSON.stringify would drop or convert it in silence. Each property is read once, and what was read is written: no getter
+// or Proxy can show one value to the check and another to the text. Of the value's code only toJSON, a Proxy's traps and
+// getters in place of array items run.
 
-import { HoldfastError } from './errors/errors.js';
+import { HoldfastError } from './errors/holdfast-error.js';
 import {
   MAX_PAYLOAD_DEPTH,
   pathText,
@@ -19,11 +16,8 @@ import {
 } from './errors/refusal.js';
 import { unstorable, utf8Length } from './options/text.js';
 
-export { encodeHeaders } from './headers.js';
-
-// One object reached along many paths can write exponentially much text, so the walk ends long
-// before memory does. It does not end at the limit itself, so that the message can usually name the
-// size.
+// One object reached along many paths can write exponentially much text, so the walk ends before memory does; not at the
+// limit itself, so that the message can usually name the size.
 const OVERSIZE_FACTOR = 8;
 
 /** Also of a Date of another realm. Whatever is no Date has no such time. */
@@ -95,9 +89,7 @@ function converted(walk: Walk, value: unknown, depth: number): unknown {
   // The bytes of a Buffer as a list of numbers are nobody's wish: it is refused, with a better way.
   if (typeof toJSON !== 'function' || Buffer.isBuffer(value)) return value;
   // JSON.stringify would write null.
-  if (isInvalidDate(value)) {
-    refuse(walk, depth, 'is an invalid Date', 'use null or a valid one');
-  }
+  if (isInvalidDate(value)) refuse(walk, depth, 'is an invalid Date', 'use null or a valid one');
   return toJSON.call(value, String(walk.path[depth - 1] ?? ''));
 }
 

@@ -1,11 +1,8 @@
-// When a failed job runs again: full jitter under an exponential ceiling, or what the user's own
-// function says. The ceiling is capped before anything can overflow, however many attempts there
-// were. A policy is checked once, when it is resolved; from then on a delay is always found: a
-// retry function that throws or answers nonsense falls back to the default policy, and the problem
-// is handed to the caller to report, because a broken backoff must not lose the job.
+// When a failed job runs again: full jitter under an exponential ceiling, or what the user's own function says. A policy
+// is checked when it is resolved; from then on a delay is always found. A retry function that throws or answers nonsense
+// falls back to the default policy, and the problem is reported: a broken backoff must not lose the job.
 
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { invalid, shown } from './errors/holdfast-error.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
 
@@ -25,11 +22,7 @@ export interface RetryOptions {
   cap?: Duration;
 }
 
-const RETRY_OPTIONS = {
-  base: true,
-  factor: true,
-  cap: true,
-} as const satisfies Known<RetryOptions>;
+const OPTIONS = { base: true, factor: true, cap: true } as const satisfies Known<RetryOptions>;
 
 export type RetryFunction = (info: {
   attempt: number;
@@ -88,8 +81,7 @@ function askFunction(
   if (answer instanceof Promise) {
     // Nobody will wait for it, and a rejection that nobody handles would end the process.
     answer.catch(() => {});
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       'the retry function returned a promise; the default delay was used; make it synchronous',
     );
   }
@@ -100,18 +92,14 @@ function askFunction(
 function checkPolicy(retry: unknown): RetryPolicy {
   if (retry === undefined) return DEFAULT_RETRY;
   if (typeof retry !== 'object' || retry === null) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `retry must be an object { base, factor, cap } or a function, got ${shown(retry)}`,
     );
   }
-  checkKnown(retry, RETRY_OPTIONS, 'retry', 'No definition was made.');
+  checkKnown(retry, OPTIONS, 'retry', 'No definition was made.');
   const { base, factor = DEFAULT_RETRY.factor, cap } = retry as RetryOptions;
   if (!Number.isFinite(factor) || factor < 1) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      `retry.factor must be a number from 1 on, got ${shown(factor)}`,
-    );
+    throw invalid(`retry.factor must be a number from 1 on, got ${shown(factor)}`);
   }
   const bounds = { max: MAX_DELAY_MS };
   return {

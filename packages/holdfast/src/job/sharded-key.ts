@@ -1,16 +1,10 @@
-// Splits one hot partition key into several: 'tenant:123' becomes 'tenant:123#shard-0' and on, so
-// that several workers, or several jobs of an ordered queue at once, can serve one tenant. Which
-// shard a job gets is the producer's choice: by a sub-key, so that jobs of one sub-key stay in one
-// shard and in order; at random; or in turn. Order holds within a shard and is lost between the
-// shards of a key, and a change of the number of shards moves sub-keys to other shards: let the
-// queue run empty of the key before, if order matters. Keys differ only by their name, so shards
-// land in buckets, and with workers, by chance: a few may share one.
+// Splits one hot partition key into several: 'tenant:123' becomes 'tenant:123#shard-0' and so on, so that several workers,
+// or several jobs of an ordered queue, can serve one tenant at once. The producer chooses the shard: by a sub-key, at random,
+// or in turn. Order holds within a shard only. Another number of shards moves sub-keys to other shards: if order matters,
+// let the queue run empty of the key first. Shards land in buckets by chance; a few may share one.
 
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { invalid, shown } from './errors/holdfast-error.js';
 import { BUCKETS, checkKey, hash32 } from './key.js';
-
-const MAX_SHARDS = BUCKETS;
 
 export interface ShardOptions {
   /** The same text always gets the same shard, for example the id of an order of the tenant. */
@@ -40,20 +34,15 @@ export function shardedKeys(key: string, shards: number): () => string {
 }
 
 /** From the high bits, because the bucket is the low ones: jobs of one bucket reach every shard. */
-function shardOf(subKey: string, shards: number): number {
-  return Math.floor((hash32(subKey) * shards) / 2 ** 32);
-}
+const shardOf = (subKey: string, shards: number) => Math.floor((hash32(subKey) * shards) / 2 ** 32);
 
-function shardName(key: string, shard: number): string {
-  return `${key}#shard-${shard}`;
-}
+const shardName = (key: string, shard: number) => `${key}#shard-${shard}`;
 
 function checkSharding(key: unknown, shards: unknown): void {
   const isCount = typeof shards === 'number' && Number.isInteger(shards);
-  if (!isCount || shards < 1 || shards > MAX_SHARDS) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      `shards must be a whole number from 1 to ${MAX_SHARDS}, got ${shown(shards)}; no key was ` +
+  if (!isCount || shards < 1 || shards > BUCKETS) {
+    throw invalid(
+      `shards must be a whole number from 1 to ${BUCKETS}, got ${shown(shards)}; no key was ` +
         'made; use a number such as 8, and the same one wherever jobs of this key are enqueued',
     );
   }
@@ -70,8 +59,7 @@ function checkSubKey(options: unknown): string {
   const problem = isObject
     ? `by must be a text that is not empty, got ${shown(by)}`
     : `the options must be an object such as { by: order.id }, got ${shown(options)}`;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `${problem}; no key was made; give a sub-key, or leave the options out for a random shard`,
   );
 }

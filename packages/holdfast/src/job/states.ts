@@ -1,9 +1,6 @@
 /**
- * States: every way in which a job may move, as data.
- *
- * The diagram in docs/states.md is drawn from this table, a test tries every verb in every state against
- * a real database and expects exactly what stands here, and the check constraints of the queue table
- * assert the states once more. A verb that is not listed for a state must change nothing and say so.
+ * Every way in which a job may move. The diagram in docs/states.md is drawn from this table, and a test tries every verb in
+ * every state against a real database. A verb that is not listed for a state must change nothing and say so.
  */
 
 /** Where a job can be. The first three are rows of the queue, the others rows of its archive. */
@@ -15,23 +12,42 @@ export type JobState =
   | 'cancelled'
   | 'discarded';
 
-export type Verb =
-  | 'claim'
-  | 'renew'
-  | 'isolate'
-  | 'complete'
-  | 'fail'
-  | 'dead_letter'
-  | 'release'
-  | 'snooze'
-  | 'cancelOwn'
-  | 'recover'
-  | 'retry'
-  | 'discard'
-  | 'cancel'
-  | 'update'
-  | 'replay'
-  | 'restore';
+type Row = readonly [verb: string, Transition['by'], from: JobState, to: JobState, guard: string];
+
+const OWNED = 'owner, generation, live lease';
+const FREE = 'type and version handled, nothing of it paused, row lock';
+const RESTORING = `${OWNED}; restores the attempt`;
+const DEAD = 'in a claim of its owner; lease expired or owner dead; row lock';
+const SPENT = 'the same, and its attempts were spent alone, or 20 crashes';
+const LOCKED = 'row lock';
+const REPLAYED = `${LOCKED}; its idempotency key stands for no other job`;
+
+const ROWS = [
+  ['claim', 'worker', 'pending', 'processing', `due, ${FREE}`],
+  ['claim', 'worker', 'processing', 'processing', `lease expired, ${FREE}`],
+  ['renew', 'owner', 'processing', 'processing', OWNED],
+  ['isolate', 'owner', 'processing', 'processing', OWNED],
+  ['complete', 'owner', 'processing', 'completed', OWNED],
+  ['fail', 'owner', 'processing', 'pending', `${OWNED}, attempts left`],
+  ['fail', 'owner', 'processing', 'dead_letter', `${OWNED}, attempts spent`],
+  ['dead_letter', 'owner', 'processing', 'dead_letter', OWNED],
+  ['release', 'owner', 'processing', 'pending', RESTORING],
+  ['snooze', 'owner', 'processing', 'pending', RESTORING],
+  ['cancelOwn', 'owner', 'processing', 'cancelled', OWNED],
+  ['recover', 'maintenance', 'processing', 'pending', DEAD],
+  ['recover', 'maintenance', 'processing', 'dead_letter', SPENT],
+  ['retry', 'operator', 'dead_letter', 'pending', LOCKED],
+  ['discard', 'operator', 'dead_letter', 'discarded', LOCKED],
+  ['cancel', 'operator', 'pending', 'cancelled', LOCKED],
+  ['cancel', 'operator', 'processing', 'cancelled', `${LOCKED}; the owner finds its lease lost`],
+  ['update', 'operator', 'pending', 'pending', `${LOCKED}; its type, if that was named`],
+  ['replay', 'operator', 'cancelled', 'pending', REPLAYED],
+  ['replay', 'operator', 'discarded', 'pending', REPLAYED],
+  ['replay', 'operator', 'completed', 'pending', `${REPLAYED}; only if that was asked for`],
+  ['restore', 'operator', 'discarded', 'dead_letter', REPLAYED],
+] as const satisfies readonly Row[];
+
+export type Verb = (typeof ROWS)[number][0];
 
 export interface Transition {
   readonly verb: Verb;
@@ -42,96 +58,6 @@ export interface Transition {
   readonly guard: string;
 }
 
-const OWNED = 'owner, generation, live lease';
-const REPLAYED = 'row lock; its idempotency key stands for no other job';
-
-export const TRANSITIONS: readonly Transition[] = [
-  {
-    verb: 'claim',
-    by: 'worker',
-    from: 'pending',
-    to: 'processing',
-    guard: 'due, type and version handled, nothing of it paused, row lock',
-  },
-  {
-    verb: 'claim',
-    by: 'worker',
-    from: 'processing',
-    to: 'processing',
-    guard: 'lease expired, type and version handled, nothing of it paused, row lock',
-  },
-  { verb: 'renew', by: 'owner', from: 'processing', to: 'processing', guard: OWNED },
-  { verb: 'isolate', by: 'owner', from: 'processing', to: 'processing', guard: OWNED },
-  { verb: 'complete', by: 'owner', from: 'processing', to: 'completed', guard: OWNED },
-  {
-    verb: 'fail',
-    by: 'owner',
-    from: 'processing',
-    to: 'pending',
-    guard: `${OWNED}, attempts left`,
-  },
-  {
-    verb: 'fail',
-    by: 'owner',
-    from: 'processing',
-    to: 'dead_letter',
-    guard: `${OWNED}, attempts spent`,
-  },
-  { verb: 'dead_letter', by: 'owner', from: 'processing', to: 'dead_letter', guard: OWNED },
-  {
-    verb: 'release',
-    by: 'owner',
-    from: 'processing',
-    to: 'pending',
-    guard: `${OWNED}; restores the attempt`,
-  },
-  {
-    verb: 'snooze',
-    by: 'owner',
-    from: 'processing',
-    to: 'pending',
-    guard: `${OWNED}; restores the attempt`,
-  },
-  { verb: 'cancelOwn', by: 'owner', from: 'processing', to: 'cancelled', guard: OWNED },
-  {
-    verb: 'recover',
-    by: 'maintenance',
-    from: 'processing',
-    to: 'pending',
-    guard: 'in a claim of its owner; lease expired or owner dead; row lock',
-  },
-  {
-    verb: 'recover',
-    by: 'maintenance',
-    from: 'processing',
-    to: 'dead_letter',
-    guard: 'the same, and its attempts were spent alone, or 20 crashes',
-  },
-  { verb: 'retry', by: 'operator', from: 'dead_letter', to: 'pending', guard: 'row lock' },
-  { verb: 'discard', by: 'operator', from: 'dead_letter', to: 'discarded', guard: 'row lock' },
-  { verb: 'cancel', by: 'operator', from: 'pending', to: 'cancelled', guard: 'row lock' },
-  {
-    verb: 'cancel',
-    by: 'operator',
-    from: 'processing',
-    to: 'cancelled',
-    guard: 'row lock; the owner finds its lease lost',
-  },
-  {
-    verb: 'update',
-    by: 'operator',
-    from: 'pending',
-    to: 'pending',
-    guard: 'row lock; its type, if that was named',
-  },
-  { verb: 'replay', by: 'operator', from: 'cancelled', to: 'pending', guard: REPLAYED },
-  { verb: 'replay', by: 'operator', from: 'discarded', to: 'pending', guard: REPLAYED },
-  {
-    verb: 'replay',
-    by: 'operator',
-    from: 'completed',
-    to: 'pending',
-    guard: `${REPLAYED}; only if that was asked for`,
-  },
-  { verb: 'restore', by: 'operator', from: 'discarded', to: 'dead_letter', guard: REPLAYED },
-];
+export const TRANSITIONS: readonly Transition[] = ROWS.map(([verb, by, from, to, guard]) => ({
+  ...{ verb, by, from, to, guard },
+}));

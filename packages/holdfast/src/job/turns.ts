@@ -29,11 +29,7 @@ export interface ReadPolicy {
 }
 
 export const BY_TIME: ReadPolicy = {
-  ordering: 'none',
-  perKey: null,
-  perGroup: null,
-  fair: false,
-  weights: {},
+  ...{ ordering: 'none', perKey: null, perGroup: null, fair: false, weights: {} },
 };
 
 const MOST_AT_ONCE = 10_000;

@@ -1,12 +1,8 @@
 /**
- * Uniqueness: what makes a job the same as one that is there already, and what happens then.
- *
- * A unique key stands for a job within its queue and type, for as long as `while` says. Everything is checked here,
- * before a statement is sent; what stands is found out by the statement itself (inbox_enqueue_unique in the schema).
+ * What makes a job the same as one that is there already, and what happens then. A unique key stands for a job within its
+ * queue and type, for as long as `while` says. All is checked here; the statement itself finds out what stands.
  */
-
-import { HoldfastError } from './errors/errors.js';
-import { shown } from './errors/holdfast-error.js';
+import { invalid, shown } from './errors/holdfast-error.js';
 import { checkKey } from './key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
@@ -14,38 +10,30 @@ import { checkKnown, type Known } from './options/known-options.js';
 const WHILES = ['pending', 'running', 'kept'] as const;
 const CONFLICTS = ['ignore', 'replace', 'later'] as const;
 
-interface Terms<While, Conflict, Window> {
+export interface UniqueTerms {
   /**
    * How long a job stands for its key. `pending` (default): until it is claimed for the first time. `running`: until it
    * has ended. `kept`: until it has ended and `window` is over.
    */
-  readonly while?: While;
+  readonly while?: (typeof WHILES)[number];
   /**
    * What an enqueue does when a job stands. `ignore` (default): nothing. `replace`: one that was never claimed gets the
    * new payload, priority and time; if it runs already, a new job waits behind it. `later`: a new job unless one waits.
-   * With `kept` only `ignore`: a job that has ended cannot be replaced.
    */
-  readonly onConflict?: Conflict;
+  readonly onConflict?: (typeof CONFLICTS)[number];
   /** Of `kept`: counted from the enqueue. Default: `idempotencyRetention` of the queue. */
-  readonly window?: Window;
+  readonly window?: Duration;
 }
 
-type Conflict = (typeof CONFLICTS)[number];
-
-export type UniqueTerms =
-  | Terms<'kept', 'ignore', Duration>
-  | Terms<'pending' | 'running', Conflict, undefined>
-  /** The definition may say for how long. */
-  | Terms<undefined, Conflict, Duration>;
-
-/** Of one enqueue. */
-export type UniqueOptions = UniqueTerms & { readonly key: string };
+export interface UniqueOptions extends UniqueTerms {
+  readonly key: string;
+}
 
 /** The default of a definition. */
-export type UniqueBy<Input> = UniqueTerms & {
+export interface UniqueBy<Input> extends UniqueTerms {
   /** The key of a payload. */
   readonly by: (payload: Input) => string;
-};
+}
 
 /** Checked, with its defaults. */
 export interface Unique {
@@ -60,7 +48,7 @@ const TERMS = { while: true, onConflict: true, window: true } as const satisfies
 const NOTHING = 'Nothing was enqueued.';
 
 const refused = (problem: string, undone = NOTHING, cause?: unknown) =>
-  new HoldfastError('OPTION_INVALID', `${problem} ${undone}`, { cause });
+  invalid(`${problem} ${undone}`, { cause });
 
 function oneOf<Value extends string>(
   value: unknown,
@@ -116,20 +104,16 @@ export function uniqueOf<Input>(
   if (given === false || (given === undefined && usual === undefined)) return null;
   const { by, ...terms } = usual ?? {};
   if (given === undefined) {
-    return {
-      key: uniqueKey(keyBy(type, by as (payload: Input) => string, payload)),
-      ...termsOf(terms, NOTHING),
-    };
+    const key = keyBy(type, by as (payload: Input) => string, payload);
+    return { key: checkKey(key, 'unique.key'), ...termsOf(terms, NOTHING) };
   }
   checkKnown(given, { ...TERMS, key: true }, `unique of a job of "${type}"`, NOTHING);
   const { key, ...own } = given;
   // What is undefined is left to the definition.
   const said = Object.entries(own).filter(([, value]) => value !== undefined);
   const all = { ...terms, ...Object.fromEntries(said) } as UniqueTerms;
-  return { key: uniqueKey(key), ...termsOf(all, NOTHING) };
+  return { key: checkKey(key, 'unique.key'), ...termsOf(all, NOTHING) };
 }
-
-const uniqueKey = (key: unknown) => checkKey(key, 'unique.key');
 
 function keyBy<Input>(type: string, by: (payload: Input) => string, payload: Input): string {
   try {

@@ -1,13 +1,11 @@
-// Identifiers: UUID version 7 (RFC 9562), which sort by the time they were made and so keep indexes
-// compact. Within one thread each is greater than the one before, also when the clock stands still
-// or steps back. 48 bits are milliseconds, 26 bits a counter that starts at random in every
-// millisecond (the RFC's dedicated counter), 48 bits random. No decision rests on the time inside:
-// who owns what is the database clock's to say.
+// Identifiers: UUID version 7 (RFC 9562), which sort by time and so keep indexes compact. Within one thread each is
+// greater than the one before, also when the clock stands still or steps back. 48 bits are milliseconds, 26 bits a counter
+// that starts at random in every millisecond (the RFC's dedicated counter), 48 bits random. No decision rests on the time.
 
 import { randomFillSync } from 'node:crypto';
 
-// Six bytes end each identifier; four more may seed the counter. They are never shared: most
-// identifiers are the first of their millisecond, and need all of their bits to be unlike others.
+// Six bytes end each identifier; four more may seed the counter. They are never shared: most identifiers are the first of
+// their millisecond, and need all of their bits.
 const RANDOM_BYTES = 10;
 const COUNTER_MAX = 0x3ffffff;
 
@@ -32,21 +30,10 @@ export function uuidv7(): string {
   tick(at);
   const high = counter >>> 14;
   const low = counter & 0x3fff;
-  return (
-    timeText +
-    HEX[0x70 | (high >>> 8)] +
-    HEX[high & 0xff] +
-    '-' +
-    HEX[0x80 | (low >>> 8)] +
-    HEX[low & 0xff] +
-    '-' +
-    HEX[pool[at]!] +
-    HEX[pool[at + 1]!] +
-    HEX[pool[at + 2]!] +
-    HEX[pool[at + 3]!] +
-    HEX[pool[at + 4]!] +
-    HEX[pool[at + 5]!]
-  );
+  let text = `${timeText}${HEX[0x70 | (high >>> 8)]}${HEX[high & 0xff]}-`;
+  text += `${HEX[0x80 | (low >>> 8)]}${HEX[low & 0xff]}-`;
+  for (let n = at; n < at + 6; n++) text += HEX[pool[n]!];
+  return text;
 }
 
 /** Moves time and counter on: forward with the clock, or by one step where the clock does not. */

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { hintQueue } from '../../fleet/wake.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { invalid } from '../../job/errors/holdfast-error.js';
 import { type Act, type ActName, ActRecord } from '../../operate/audit.js';
 import { cancel } from '../../operate/cancel.js';
 import { discard, retryLetters } from '../../operate/dead-letters.js';
@@ -123,8 +123,7 @@ async function turnPart(
 ): Promise<boolean | null> {
   const row = await setPartPaused(db, names, part, paused);
   if (paused && row && row.most > MAX_PAUSED) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `${MAX_PAUSED} types or keys of the queue "${names.queue}" are paused already; nothing was paused. ` +
         'Pause the queue, or resume some of them.',
     );

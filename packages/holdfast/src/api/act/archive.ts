@@ -2,8 +2,7 @@
 
 import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
 import { countFinished } from '../../inspect/job/finished.js';
-import { HoldfastError } from '../../job/errors/errors.js';
-import { shown } from '../../job/errors/holdfast-error.js';
+import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkIds } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
@@ -42,8 +41,7 @@ export type WhichFinished = readonly string[] | JobsFilter | 'all';
 
 export const MAX_BATCH = 10_000;
 
-const refused = (problem: string) =>
-  new HoldfastError('OPTION_INVALID', `${problem} Nothing was done.`);
+const refused = (problem: string) => invalid(`${problem} Nothing was done.`);
 
 /** The states from which jobs come back. */
 export function replayStatuses(

@@ -5,7 +5,7 @@
 import { deadLetterGroups } from '../../inspect/job/dead-letter-groups.js';
 import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
 import { listJobs } from '../../inspect/job/list.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { invalid } from '../../job/errors/holdfast-error.js';
 import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
 import { inBatches, type Step } from '../../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
@@ -56,8 +56,7 @@ function checkWhich(which: WhichLetters, verb: Verb): JobFilter {
   if (which !== 'all') checkNamed(which, PARTS, 'more dead letters than you meant');
   const { statuses, ...rest } = filter;
   if (which === 'all' || !isEmpty(rest)) return filter;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `The filter is empty, so it names every dead letter; nothing was done. ` +
       `Call deadLetters.${verb}('all') if that is meant.`,
   );

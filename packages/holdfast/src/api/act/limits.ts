@@ -12,7 +12,7 @@ import {
   readLimits,
 } from '../../inspect/queue/limits.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { checkType } from '../../job/key.js';
 import { checkLimit, type Limit, type LimitOptions, type RateOptions } from '../../job/limit.js';
 import { checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
@@ -129,16 +129,18 @@ function unknownLimit({ queue }: Names, type: string | null): HoldfastError {
   );
 }
 
-/** What refuses the type of a job says that nothing was enqueued. */
-export function typeOf(type: string): string {
+/** What refuses the name of a type or a key says that nothing was enqueued. */
+export function named(check: () => string): string {
   try {
-    return checkType(type);
+    return check();
   } catch (error) {
     const { code, message } = error as HoldfastError;
     const said = message.replace('nothing was enqueued', 'nothing was done');
     throw new HoldfastError(code, said, { cause: error });
   }
 }
+
+export const typeOf = (type: string) => named(() => checkType(type));
 
 /** A limit without anything is none. */
 export const NO_LIMIT: Limit = { concurrency: null, rate: null };
@@ -191,8 +193,7 @@ export function limits(access: Access) {
 /** Keys come from payloads, and what makes them from code. */
 export function withoutKey(limit: LimitOptions): LimitOptions {
   if ((limit?.rate as RateOptions & { key?: unknown })?.key === undefined) return limit;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     'limit.rate.key belongs to the definition of a job, which knows its payloads: job(name, { limit }). No limit was set.',
   );
 }

@@ -3,12 +3,18 @@ import type pg from 'pg';
 import { setNotify } from '../../fleet/wake.js';
 import { inForce, readLimits } from '../../inspect/queue/limits.js';
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
-import { checkKey, checkType } from '../../job/key.js';
+import { checkKey } from '../../job/key.js';
 import { checkLimit, type LimitOptions } from '../../job/limit.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
-import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
+import {
+  checkFlag,
+  checkKnown,
+  checkNamed,
+  defined,
+  type Known,
+} from '../../job/options/known-options.js';
 import type { ReadPolicy } from '../../job/turns.js';
 import { putLimit } from '../../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
@@ -20,7 +26,7 @@ import { dropQueue, type QueueLoss } from '../../schema/drop-queue.js';
 import { createQueue, type NewQueueOptions } from '../../schema/queue.js';
 import type { Access } from '../access.js';
 import { recordOf, together, turnQueue } from './acts.js';
-import { withoutKey } from './limits.js';
+import { named, typeOf, withoutKey } from './limits.js';
 
 export interface CreateQueueOptions extends NewQueueOptions {
   /** How many of its jobs run at once, and how many start in a time, in the whole fleet. */
@@ -62,19 +68,12 @@ export function partOf(options: PauseOptions): QueuePart | null {
   const { type, key } = options;
   checkNamed(options, ['type', 'key'], 'the whole queue');
   if (type !== undefined && key !== undefined) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       'type and key were both given; nothing was done. Give one of them, in two calls if need be.',
     );
   }
-  try {
-    if (type !== undefined) return { type: checkType(type) };
-    return key === undefined ? null : { key: checkKey(key) };
-  } catch (error) {
-    const { code, message } = error as HoldfastError;
-    const said = message.replace('nothing was enqueued', 'nothing was done');
-    throw new HoldfastError(code, said, { cause: error });
-  }
+  if (type !== undefined) return { type: typeOf(type) };
+  return key === undefined ? null : { key: named(() => checkKey(key)) };
 }
 
 const NEW_QUEUE_OPTIONS = {
@@ -82,28 +81,14 @@ const NEW_QUEUE_OPTIONS = {
   limit: true,
 } as const satisfies Known<CreateQueueOptions>;
 const QUEUE_OPTIONS = {
-  ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
-  ...{ notify: true, maxPayloadBytes: true },
+  ...{ ...NEW_QUEUE_OPTIONS, notify: true, maxPayloadBytes: true, ageAfter: true },
   ...{ idempotencyRetention: true, archiveRetention: true, effectRetention: true },
-  ...{ auditRetention: true, ageAfter: true, maxPending: true, limit: true },
+  ...{ auditRetention: true, maxPending: true },
 } as const satisfies Known<QueueOptions>;
 
 export const MAX_PAYLOAD_LIMIT = 64 * 1024 * 1024;
 const MAX_PENDING_LIMIT = 10_000_000;
 const MAX_RETENTION_MS = 3650 * 86_400_000;
-
-/** What is left out stays as it is. */
-function reading(options: NewQueueOptions): NewQueueOptions {
-  const { ordering, deadLetters, perKey, perGroup, fair, weights } = options;
-  return {
-    ...(ordering !== undefined && { ordering }),
-    ...(deadLetters !== undefined && { deadLetters }),
-    ...(perKey !== undefined && { perKey }),
-    ...(perGroup !== undefined && { perGroup }),
-    ...(fair !== undefined && { fair }),
-    ...(weights !== undefined && { weights }),
-  };
-}
 
 const unknownQueue = (queue: string) =>
   new HoldfastError('QUEUE_UNKNOWN', `There is no queue "${queue}"; nothing was set.`);
@@ -112,6 +97,7 @@ function settingsOf(settings: QueueOptions): QueueSettings {
   const time = (value: Duration | undefined, what: string, min = 1000) =>
     value === undefined ? undefined : durationMs(value, what, { min, max: MAX_RETENTION_MS });
   const { maxPayloadBytes: bytes } = settings;
+  const { ordering, deadLetters, perKey, perGroup, fair, weights } = settings;
   return {
     maxPayloadBytes:
       bytes === undefined
@@ -124,7 +110,7 @@ function settingsOf(settings: QueueOptions): QueueSettings {
     ageAfterMs:
       settings.ageAfter === 'off' ? 0 : time(settings.ageAfter, `ageAfter, unless it is 'off',`),
     maxPending: pendingOf(settings.maxPending),
-    ...reading(settings),
+    ...defined({ ordering, deadLetters, perKey, perGroup, fair, weights }),
   };
 }
 

@@ -25,7 +25,7 @@ export interface ReplayWork {
   readonly pool: pg.Pool;
   readonly read: <Value>(work: (db: Executor) => Promise<Value>) => Promise<Value>;
   readonly names: Names;
-  readonly which: JobFilter | readonly string[];
+  readonly which: Which;
   /** Completed jobs as well. */
   readonly completed: boolean;
   readonly repeatEffects: boolean;
@@ -42,8 +42,8 @@ const CHUNK = 50_000;
 /** And so many by id, each of which costs a search. */
 const IDS = 200;
 
-type Which = JobFilter | readonly string[];
-const isIds = (which: Which): which is readonly string[] => Array.isArray(which);
+export type Which = JobFilter | readonly string[];
+export const isIds = (which: Which): which is readonly string[] => Array.isArray(which);
 
 async function* chunks({ read, names, which }: ReplayWork): AsyncGenerator<FinishedJob[]> {
   if (isIds(which)) {

@@ -1,12 +1,9 @@
 /**
- * Schedules of a program: made one by one at run time, or declared as a set; listed, paused, resumed, run, deleted.
- *
- * With `tx`, all of it happens in the caller's transaction; without, in one of its own. A name that stands for
- * somebody else's schedule is refused and not taken over, so two programs cannot undo each other's work.
+ * Schedules of a program: made one by one at run time, or declared as a set; listed, paused, resumed, run, deleted. A name
+ * of somebody else's schedule is refused, so two programs cannot undo each other's work.
  */
 import { checkTx } from '../../enqueue/transaction.js';
-import { HoldfastError } from '../../job/errors/errors.js';
-import { shown } from '../../job/errors/holdfast-error.js';
+import { HoldfastError, invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
 import {
   checkFlag,
@@ -30,6 +27,7 @@ import {
 } from '../../schedule/options.js';
 import { putSchedules, type WrittenSchedules } from '../../schedule/write.js';
 import { type Access, ask } from '../access.js';
+import { type Dated, dated } from '../look/views.js';
 import { ACTING, actOnSchedule } from './acts.js';
 
 export interface ScheduleCall {
@@ -65,20 +63,17 @@ export interface SchedulesPage {
   readonly next: string | null;
 }
 
-type RowTimes = 'nextInstant' | 'nextAt' | 'lastInstant' | 'lastAt' | 'createdAt' | 'updatedAt';
+const TIMES = ['nextInstant', 'nextAt', 'lastInstant', 'lastAt', 'createdAt', 'updatedAt'] as const;
 
 /** `nextInstant` is what the schedule says; `nextAt` is when its job will be written, which a jitter makes later. */
 export interface Schedule
-  extends Omit<ScheduleRow, RowTimes | 'now' | 'payload' | 'catchUp' | 'overlap'> {
+  extends Dated<
+    Omit<ScheduleRow, 'now' | 'payload' | 'catchUp' | 'overlap'>,
+    (typeof TIMES)[number]
+  > {
   readonly payload: unknown;
   readonly catchUp: CatchUp;
   readonly overlap: Overlap;
-  readonly nextInstant: Date | null;
-  readonly nextAt: Date | null;
-  readonly lastInstant: Date | null;
-  readonly lastAt: Date | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
 }
 
 /** By name, each with a payload of its own type. */
@@ -87,22 +82,13 @@ export type ScheduleSet<Payloads> = {
 };
 
 const MAX_SET = 10_000;
-const dateOf = (at: number | null) => (at === null ? null : new Date(at));
 
-export function scheduleView({ now, ...row }: ScheduleRow): Schedule {
-  return {
-    ...row,
-    payload: JSON.parse(row.payload),
-    catchUp: row.catchUp as CatchUp,
-    overlap: row.overlap as Overlap,
-    nextInstant: dateOf(row.nextInstant),
-    nextAt: dateOf(row.nextAt),
-    lastInstant: dateOf(row.lastInstant),
-    lastAt: dateOf(row.lastAt),
-    createdAt: new Date(row.createdAt),
-    updatedAt: new Date(row.updatedAt),
-  };
-}
+export const scheduleView = ({ now, ...row }: ScheduleRow): Schedule => ({
+  ...dated(row, TIMES),
+  payload: JSON.parse(row.payload),
+  catchUp: row.catchUp as CatchUp,
+  overlap: row.overlap as Overlap,
+});
 
 function checkDeclarer(declarer: unknown): string {
   try {
@@ -175,8 +161,7 @@ export function schedules(access: Access) {
     const who = checkDeclarer(declarer);
     // What is not declared is deleted: a set that was forgotten must not be taken for an empty one.
     if (!isPlainObject(set)) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
+      throw invalid(
         `The second argument of schedules.declare() must be an object of schedules by name, not ${shown(set)}. ` +
           `Nothing was changed. Pass {} to delete all that "${who}" declared.`,
       );
@@ -240,8 +225,7 @@ export function schedules(access: Access) {
 function checkIsObject(name: string, options: unknown): void {
   checkScheduleName(name);
   if (options === undefined || (typeof options === 'object' && !Array.isArray(options))) return;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `The options of schedule() must be an object, not ${shown(options)}. No schedule was made. ` +
       "Call hf.schedule('name', { cron: '0 9 * * *', job, payload }).",
   );

@@ -7,8 +7,7 @@ import { dueTime } from '../../enqueue/enqueue.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { hintQueue } from '../../fleet/wake.js';
 import { type StateRow, statesOf } from '../../inspect/job/states.js';
-import { HoldfastError } from '../../job/errors/errors.js';
-import { shown } from '../../job/errors/holdfast-error.js';
+import { HoldfastError, invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../../job/job.js';
 import type { Duration } from '../../job/options/duration.js';
@@ -18,8 +17,7 @@ import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/opt
 import { UNCHANGED, updateWaiting, type WaitingChanges } from '../../operate/update.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
-import { findJobs } from '../look/find-jobs.js';
-import { unknownJob } from '../look/unknown.js';
+import { findJobs, unknownJob } from '../look/find-jobs.js';
 import { actIn, recordOf } from './acts.js';
 
 /** What is left out stays as it is. */
@@ -51,8 +49,7 @@ function checkParts(changes: unknown): void {
   const wrong = Object.keys(given).find((part) => !PARTS.includes(part));
   const some = Object.values(given).some((value) => value !== undefined);
   if (wrong === undefined && some) return;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     wrong === undefined
       ? `Nothing is to be changed; ${NOT_DONE}. Pass at least one of ${PARTS.join(', ')}.`
       : `A job has no ${shown(wrong)} that can be changed; ${NOT_DONE}. Pass ${PARTS.join(', ')}.`,
@@ -149,8 +146,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 
 function refusal(found: StateRow, id: string, type: string | null): HoldfastError {
   if (type !== null && found.type !== type) {
-    return new HoldfastError(
-      'OPTION_INVALID',
+    return invalid(
       `Job ${id} is a "${found.type}" and not a "${type}"; ${NOT_DONE}. Pass the definition of its type.`,
     );
   }

@@ -1,6 +1,6 @@
 /**
- * One round of the doctor: checks that do not know of each other. Each has a transaction and a time limit of its own, and
- * one that fails is a finding under its name, and the others go on.
+ * One round of the doctor. Each check has a transaction and a time limit of its own; one that fails is a finding under its
+ * name, and the others go on.
  */
 import type pg from 'pg';
 import { type Finding, lines, note, problem } from '../../inspect/doctor/doctor.js';
@@ -21,6 +21,8 @@ export interface DoctorTarget {
   readonly schema: string;
 }
 
+type Found = Finding | readonly Finding[] | null;
+
 export class Round {
   readonly findings: Finding[] = [];
   readonly #target: DoctorTarget;
@@ -39,6 +41,11 @@ export class Round {
   read<Value>(check: string, work: (db: Executor) => Promise<Value>): Promise<Value | null> {
     const { pool } = this.#target;
     return this.attempt(check, () => reading(pool, work, this.#options));
+  }
+
+  /** Adds what the check finds. */
+  async check(name: string, work: (db: Executor) => Promise<Found>): Promise<void> {
+    this.add((await this.read(name, work)) ?? []);
   }
 
   /** With the client itself. */
@@ -73,9 +80,8 @@ function failed(check: string, error: unknown): Finding {
   const message = error instanceof Error ? error.message : String(error);
   const [said, ending] = message.replace(' Nothing was done:', '').split(TO_END);
   const text = `It could not be looked at: ${said?.replace(/\.?$/, '.')}`;
-  if (code === '42501') {
+  if (code === '42501')
     return note(check, text, UNKNOWN, 'Run the doctor as the owner of the schema.');
-  }
   if (isLocked(error) || code === '55P03') {
     const end = 'End who holds the lock (see "locks"), then try again';
     return problem(check, text, UNKNOWN, ending ? lines(`${end}:`, ending) : `${end}.`);

@@ -1,9 +1,7 @@
 /**
- * Looks for everything that is known to go wrong, and says for each what it found, why it matters and the fix. It
- * changes nothing: what it tries, it rolls back. It needs two connections at once, so it has a pool of its own.
- *
- * Locks come first, because they are what keeps other checks from answering; before them only that nobody works at all.
- * A check that fails is named and does not hide the others.
+ * Looks for everything that is known to go wrong, and says for each what it found, why it matters and the fix. What it
+ * tries, it rolls back. It needs two connections at once, so it has a pool of its own. Locks come first, because they keep
+ * other checks from answering; before them only that nobody works at all.
  */
 import { ringOwners } from '../../fleet/ring.js';
 import { isFailing, judgeAttempts } from '../../inspect/doctor/attempts.js';
@@ -52,7 +50,7 @@ import {
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
 import { readLocks } from '../../inspect/reading/locks.js';
 import { limitLocks } from '../../inspect/reading/row-locks.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { maintenanceLock } from '../../maintenance/election.js';
 import { closePool, plainPool, withClient } from '../../postgres/connect/pool.js';
 import type { Names } from '../../postgres/names.js';
@@ -82,17 +80,16 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   const { schema } = target;
   const round = new Round(target);
   const { server, settings, line } = await meet(target, round);
-  const locks = await round.read('locks', (db) => readLocks(db, schema));
-  if (locks) round.add(judgeLocks(locks, limits));
+  await round.check('locks', async (db) => judgeLocks(await readLocks(db, schema), limits));
   round.add([...judgeServer(server, limits), ...judgeSettings(settings)]);
   const migrated = await judgeSchema(target, round);
-  const rights = migrated ? await round.read('rights', (db) => judgeRights(db, schema)) : null;
-  if (rights) round.add(rights);
+  if (migrated) await round.check('rights', (db) => judgeRights(db, schema));
   const seen = migrated ? await look(target, round) : null;
   const leaseMs = shortest(seen, 'leaseMs', 90_000);
   round.add(judgeLine(line, limits, leaseMs, shortest(seen, 'heartbeatMs', 10_000)));
-  const horizon = await round.read('vacuum horizon', (db) => readHorizon(db, schema));
-  if (horizon) round.add(judgeHorizon(horizon, limits));
+  await round.check('vacuum horizon', async (db) =>
+    judgeHorizon(await readHorizon(db, schema), limits),
+  );
   if (!seen) return round.findings;
   await lookAtSchema(target, round, seen, server, limits);
   const at = server.nowMs;
@@ -105,8 +102,10 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
       const found = await round.read('dead letters', (db) => findPoison(db, names));
       poison.set(queue.name, found ?? []);
     }
-    const vacuum = await round.read('dead rows', (db) => readVacuum(db, names));
-    if (vacuum) round.add(judgeTable(names, counts, vacuum, limits));
+    await round.check('dead rows', async (db) => {
+      const vacuum = await readVacuum(db, names);
+      return vacuum && judgeTable(names, counts, vacuum, limits);
+    });
   }
   const counted = overview.queues.length === seen.queues.length;
   if (all) {
@@ -229,22 +228,23 @@ async function lookAtQueue(
 ): Promise<void> {
   const names: Names = { schema, queue: queue.name };
   const keyed = queue.ordering !== 'none';
-  const holders = await round.read('maintenance lock', (db) =>
-    readMaintenanceLock(db, names, maintenanceLock(names)),
-  );
   const idleMs = queue.maintainedAt === null ? null : at - Date.parse(queue.maintainedAt);
-  if (holders) round.add(judgeMaintenanceLock(queue.name, holders, limits, idleMs));
-  const limitLocked = await round.read('limit lock', (db) => limitLocks(db, names, null));
-  if (limitLocked) round.add(judgeLimitLocks(queue.name, limitLocked));
+  await round.check('maintenance lock', async (db) => {
+    const holders = await readMaintenanceLock(db, names, maintenanceLock(names));
+    return judgeMaintenanceLock(queue.name, holders, limits, idleMs);
+  });
+  await round.check('limit lock', async (db) =>
+    judgeLimitLocks(queue.name, await limitLocks(db, names, null)),
+  );
   const alive = (workers ?? []).filter(({ status }) => status === 'alive');
   if (keyed && workers) {
     round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));
   }
   if (alive.some(isLive) && !queue.paused) {
-    const found = await round.read('unhandled', (db) =>
-      findUnhandled(db, names, { keyed, graceMs: limits.unhandledMs }),
+    const how = { keyed, graceMs: limits.unhandledMs };
+    await round.check('unhandled', async (db) =>
+      judgeUnhandled(queue, await findUnhandled(db, names, how), limits),
     );
-    if (found) round.add(judgeUnhandled(queue, found, limits));
   }
   const recent = recentAttempts(workers ?? [], limits.silentMs).get(queue.name);
   if (recent) {
@@ -255,8 +255,10 @@ async function lookAtQueue(
   }
   const overdue = await round.read('schedules', (db) => overdueMs(db, names));
   if (overdue !== null) round.add(judgeSchedules(queue.name, overdue, limits));
-  const positions = await round.read('sequence', (db) => readPositions(db, names));
-  if (positions) round.add(judgePositions(names, positions));
-  const buckets = await round.read('buckets', (db) => readBuckets(db, names));
-  if (buckets) round.add(judgeBuckets(names, keyed, buckets));
+  await round.check('sequence', async (db) =>
+    judgePositions(names, await readPositions(db, names)),
+  );
+  await round.check('buckets', async (db) =>
+    judgeBuckets(names, keyed, await readBuckets(db, names)),
+  );
 }

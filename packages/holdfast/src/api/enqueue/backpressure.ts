@@ -6,7 +6,7 @@
  * small question in ten seconds, and an idle process none. Enqueues that come while it is asked share the answer.
  */
 import { countWaiting, type Pressure, pressureOf } from '../../enqueue/pressure.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { isOutage } from '../../postgres/connect/transient.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

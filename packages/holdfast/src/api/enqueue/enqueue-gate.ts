@@ -1,14 +1,20 @@
 /**
- * Enqueues outside of a caller's transaction share a pool with everything else that the program does. So those of one
- * queue have a part of its connections and leave some to others: while the table of a queue is locked, they wait for no
- * longer than an enqueue waits for a lock, and nobody else waits for them.
+ * Enqueues outside of a caller's transaction share a pool with the rest of the program, so those of one queue get a part of
+ * its connections: while the table of a queue is locked, nobody else waits for them.
  *
  * Once an enqueue has found the table locked, one at a time tries whether it still is. The others are refused at once
  * with the same error, which names the lock.
  */
 import type pg from 'pg';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { endStatement, sessionWords, TO_END } from '../../inspect/reading/lock-words.js';
+import { type LockSession, readLocks, writersBlockers } from '../../inspect/reading/locks.js';
+import { reading } from '../../inspect/reading/reading.js';
+import { span } from '../../inspect/reading/words.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
+import { LOCK_WAIT_MS } from '../../postgres/connect/bounded.js';
 import { STOOD_IN_LINE } from '../../postgres/connect/transient.js';
+import type { Names } from '../../postgres/names.js';
+import { isTableLocked } from '../../postgres/refused.js';
 
 interface Waiting {
   readonly enter: () => void;
@@ -98,3 +104,37 @@ export class EnqueueGate {
 /** For another call, with a stack of its own. */
 const again = (error: HoldfastError) =>
   new HoldfastError(error.code, error.message, { cause: error.cause });
+
+const ASK_MS = 2_000;
+
+/**
+ * Of an enqueue that gave up because its table was locked: who holds the lock, and what to do. Any other error is returned
+ * as it is. Asked on a connection of its own: those of the pool may all wait.
+ */
+export async function asLocked(
+  error: unknown,
+  { schema, queue }: Names,
+  observer: () => pg.Pool,
+): Promise<unknown> {
+  if ((error as { code?: unknown } | null)?.code !== '55P03') return error;
+  const ask = async () =>
+    reading(observer(), (db) => readLocks(db, schema), { schema, limitMs: ASK_MS });
+  const sessions = await ask().catch((): LockSession[] => []);
+  const culprit = writersBlockers(sessions).find(
+    ({ holds }) => holds === queue || holds?.startsWith(`${queue}_`),
+  );
+  // One row, such as that of an idempotency key which another transaction has taken: the table is not locked.
+  if (!culprit && !isTableLocked(error)) return error;
+  const who = culprit
+    ? `${sessionWords(culprit)} holds ${culprit.holdsMode ?? 'a lock'} on ${culprit.holds}${running(culprit)}.`
+    : 'Who holds the lock is not known: it is free again, or this user may not see it; ask `holdfast doctor`.';
+  return new HoldfastError(
+    'LOCKED',
+    `The table ${schema}.${queue} is locked, so nothing was enqueued into the queue "${queue}" within ${span(LOCK_WAIT_MS)}. ` +
+      `${who} Enqueue again when it is free.${culprit ? `${TO_END}${endStatement(culprit)}` : ''}`,
+    { cause: error },
+  );
+}
+
+const running = ({ openMs }: LockSession) =>
+  openMs === null ? '' : `, in a transaction that began ${span(openMs)} ago`;

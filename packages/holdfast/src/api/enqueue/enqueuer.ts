@@ -1,6 +1,6 @@
 /**
- * Enqueueing from the front door: the options of a call, what backpressure says, and the transaction that the jobs are
- * written in: the caller's, or one of our own if one statement does not hold them.
+ * A call of enqueue: its options, backpressure, and the transaction that the jobs are written in: the caller's, or one of
+ * our own if one statement does not hold them.
  */
 import type pg from 'pg';
 import {
@@ -22,8 +22,7 @@ import { type Executor, executor } from '../../postgres/queryable.js';
 import type { Tracing, WithContext } from '../../tracing/tracing.js';
 import { checkCall, type EnqueueCall, fullWaitMs } from '../options.js';
 import type { Backpressure } from './backpressure.js';
-import { EnqueueGate } from './enqueue-gate.js';
-import { asLocked } from './enqueue-locked.js';
+import { asLocked, EnqueueGate } from './enqueue-gate.js';
 
 interface EnqueuerDeps {
   readonly names: (queue: string) => Names;

@@ -1,13 +1,13 @@
 /** What people did, for programs. */
 import { type AuditRow, auditRows } from '../../inspect/audit.js';
-import { HoldfastError } from '../../job/errors/errors.js';
-import { shown } from '../../job/errors/holdfast-error.js';
+import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { isId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { ACTS, type ActName } from '../../operate/audit.js';
 import { type Access, ask } from '../access.js';
+import { dated } from './views.js';
 
 export interface AuditRequest {
   readonly act?: ActName | readonly ActName[];
@@ -49,26 +49,18 @@ function texts(value: unknown, what: string, known?: readonly string[]): string[
   const list: unknown[] = Array.isArray(value) ? value : [value];
   const wrong = list.find((one) => typeof one !== 'string' || (known && !known.includes(one)));
   if (list.length > 0 && wrong === undefined) return list as string[];
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `${what} is ${shown(wrong)}; nothing was read.${known ? ` Known: ${known.join(', ')}.` : ''}`,
   );
 }
 
-export const entryOf = (row: AuditRow): AuditEntry => ({
-  ...row,
-  at: new Date(row.at),
-  act: row.act as ActName,
-  filter: row.filter as AuditEntry['filter'],
-  changes: row.changes as AuditEntry['changes'],
-});
+const entryOf = (row: AuditRow) => dated(row, ['at']) as AuditEntry;
 
 export async function auditPage(access: Access, request: AuditRequest = {}): Promise<AuditPage> {
   checkKnown(request, OPTIONS, 'audit()', 'Nothing was read.');
   const { who, older, newer, after = null, limit = 50 } = request;
   checkInteger(limit, 'limit', 1, 1_000);
-  if (after !== null && !isId(after))
-    throw new HoldfastError('OPTION_INVALID', `after is ${shown(after)}; nothing was read.`);
+  if (after !== null && !isId(after)) throw invalid(`after is ${shown(after)}; nothing was read.`);
   const filter = {
     acts: texts(request.act, 'act', ACTS),
     queues: texts(request.queue, 'queue'),

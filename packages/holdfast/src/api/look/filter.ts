@@ -4,8 +4,7 @@
  */
 import { ARCHIVED_STATUSES } from '../../inspect/job/archive.js';
 import { type JobFilter, LIVE_STATUSES } from '../../inspect/job/filter.js';
-import { HoldfastError } from '../../job/errors/errors.js';
-import { shown } from '../../job/errors/holdfast-error.js';
+import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import type { JobState } from '../../job/states.js';
 
@@ -31,8 +30,7 @@ const STATUSES: readonly string[] = [...LIVE_STATUSES, ...ARCHIVED_STATUSES];
 /** Of a filter. */
 export const PARTS = ['type', 'partitionKey', 'older', 'newer', 'error'] as const;
 
-const refused = (problem: string) =>
-  new HoldfastError('OPTION_INVALID', `${problem} Nothing was done.`);
+const refused = (problem: string) => invalid(`${problem} Nothing was done.`);
 
 function texts(value: unknown, what: string): string[] | undefined {
   if (value === undefined) return undefined;

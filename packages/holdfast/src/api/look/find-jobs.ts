@@ -1,9 +1,14 @@
 /**
- * In which other queue a job is. An id is that of one job in all queues, so who names no queue means the one that
- * has the job. `inbox` is asked first, by the call itself; this is asked for what it does not have.
+ * In which other queue a job is: an id is that of one job in all queues. The call itself asks `inbox` first. And the error
+ * for an id that nobody knows.
  */
+import { unknown } from '../../inspect/explain/unknown.js';
 import { readableQueues, statesOf } from '../../inspect/job/states.js';
+import { traceOf } from '../../inspect/job/trace.js';
+import { listQueues } from '../../inspect/queue/queues.js';
 import { isDenied } from '../../inspect/queue/readable.js';
+import { databaseNow } from '../../inspect/reading/clock.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import { type Access, ask } from '../access.js';
 
@@ -36,4 +41,27 @@ export async function findJobs(
 function noneIfDenied(error: unknown): string[] {
   if (isDenied(error)) return [];
   throw error;
+}
+
+/**
+ * It says whether the job was pruned or never there, as far as that is known. `queue` is the one that was named; null: all
+ * of them were asked.
+ */
+export async function unknownJob(
+  access: Access,
+  queue: string | null,
+  id: string,
+): Promise<HoldfastError> {
+  const { schema } = access;
+  const reason = await ask(access, async (db) => {
+    const all = await listQueues(db, schema);
+    const queues = queue === null ? all : all.filter(({ name }) => name === queue);
+    const trace = await traceOf(db, schema, queues, id);
+    return unknown({ id, queues, nowMs: await databaseNow(db, schema), trace });
+  });
+  const elsewhere = queue === null ? '' : ' If it may be in another queue, leave out { queue }.';
+  return new HoldfastError(
+    'JOB_UNKNOWN',
+    `Job ${id} is not known: ${reason.text} Nothing was done.${elsewhere}`,
+  );
 }

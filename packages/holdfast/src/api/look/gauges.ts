@@ -1,19 +1,32 @@
 /**
- * The figures of a scrape, with limits that fit into a scrape: what is locked or slow is answered by the server as such
- * before the scrape's own time is over, and so is not taken for a database that is away. What could not be read is
- * left out and named, in the figures and in the log, where the same is said once in ten minutes.
+ * The figures of a scrape, with limits that fit into a scrape: the server says what is locked or slow before the scrape's
+ * own time is over, so it is not taken for a database that is away. What could not be read is left out and named, in the
+ * figures and in the log, where the same is said once in ten minutes.
  */
 import type pg from 'pg';
-import { type BasicGauges, type Gauges, readGauges } from '../../inspect/queue/gauges.js';
+import { findUnhandled } from '../../inspect/fleet/unhandled.js';
+import {
+  type BasicGauges,
+  type Gauges,
+  readGauges,
+  type UnhandledJobs,
+  type UnreadQueue,
+} from '../../inspect/queue/gauges.js';
+import { listQueues } from '../../inspect/queue/queues.js';
 import { isDenied } from '../../inspect/queue/readable.js';
-import { reading } from '../../inspect/reading/reading.js';
-import type { MissingGrant } from '../../inspect/reading/rights.js';
+import { READING, reading } from '../../inspect/reading/reading.js';
+import { grantTexts, type MissingGrant, rightsOf } from '../../inspect/reading/rights.js';
+import { withTransaction } from '../../postgres/connect/pool.js';
+import { isOutage } from '../../postgres/connect/transient.js';
 import type { Logger } from '../../postgres/log/log.js';
-import { grantNamer } from './missing-grants.js';
-import { unhandledJobs } from './unhandled.js';
+import { engineExecutor } from '../../postgres/queryable.js';
 
 const LIMITS = { lockMs: 500, limitMs: 4_000 } as const;
 const AGAIN_MS = 600_000;
+/** Of one queue, for its unhandled jobs: dead rows may lie at its front. */
+const UNHANDLED_MS = 1_000;
+/** Not before a job has been due for so long; a deploy may bring its worker. */
+const GRACE_MS = 10_000;
 /** Messages may differ by their numbers; beyond this the record begins anew. */
 const MAX_SAID = 100;
 const NOTHING: BasicGauges = {
@@ -74,4 +87,53 @@ export function gaugesReader(
       throw error;
     }
   };
+}
+
+/** Names the grants that are missing, in the log too. Rejects with `denied` if no grant is missing: then something else was refused. */
+function grantNamer(
+  pool: () => pg.Pool,
+  schema: string,
+  log: Logger,
+): (denied: unknown) => Promise<readonly MissingGrant[]> {
+  let said = '';
+  let saidAt = 0;
+  return async (denied) => {
+    const rights = await reading(pool(), (db) => rightsOf(db, schema, 'viewer'));
+    if (rights.missing.length === 0) throw denied;
+    const grants = grantTexts(schema, rights);
+    const now = performance.now();
+    if (grants.join() !== said || now - saidAt >= AGAIN_MS) {
+      [said, saidAt] = [grants.join(), now];
+      log.warn({ user: rights.user, grants }, 'grants are missing, so metrics are incomplete');
+    }
+    return rights.missing;
+  };
+}
+
+/** Due jobs that nobody handles, of all queues. A queue that takes too long, or cannot be read, is named. */
+export async function unhandledJobs(
+  pool: pg.Pool,
+  schema: string,
+  readable: readonly string[],
+): Promise<{ unhandled: UnhandledJobs[]; unread: UnreadQueue[] }> {
+  const begin = `${READING}; SET LOCAL statement_timeout = ${UNHANDLED_MS}`;
+  const unhandled: UnhandledJobs[] = [];
+  const unread: UnreadQueue[] = [];
+  for (const { name: queue, ordering } of await reading(pool, (db) => listQueues(db, schema))) {
+    if (!readable.includes(queue)) continue;
+    const how = { keyed: ordering !== 'none', graceMs: GRACE_MS };
+    try {
+      const types = await withTransaction(
+        pool,
+        (client) =>
+          findUnhandled(engineExecutor(client, { prepare: false }), { schema, queue }, how),
+        begin,
+      );
+      unhandled.push(...types.map(({ type, jobs }) => ({ queue, type, jobs })));
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      unread.push({ queue, error: error as Error, only: 'unhandled' });
+    }
+  }
+  return { unhandled, unread };
 }

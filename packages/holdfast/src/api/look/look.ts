@@ -6,8 +6,7 @@ import { listJobs, ORDERS, type Order } from '../../inspect/job/list.js';
 import { showJob } from '../../inspect/job/show.js';
 import { everyQueue, openOverview } from '../../inspect/queue/overview.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { HoldfastError } from '../../job/errors/errors.js';
-import { shown } from '../../job/errors/holdfast-error.js';
+import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkId, isId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkChoice, checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
@@ -103,8 +102,7 @@ function checkPlace(after: unknown, place: PlacedFilter['place']): string | null
   if (after === undefined || after === null) return null;
   if (typeof after === 'string' && (place === 'archive' ? isArchivePlace(after) : isId(after)))
     return after;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `after is ${shown(after)}, which is no place in this list; nothing was done. ` +
       'Pass the next of the page before, with the same filter.',
   );

@@ -23,12 +23,20 @@ import {
 import type { JobState } from '../../job/states.js';
 
 /** The same with Dates in place of ISO texts. */
-type Dated<Row, Times extends keyof Row> = Omit<Row, Times> & {
+export type Dated<Row, Times extends keyof Row> = Omit<Row, Times> & {
   readonly [Name in Times]: Date | Extract<Row[Name], null>;
 };
 
-const date = (at: string) => new Date(at);
-const dateOrNull = (at: string | null) => (at === null ? null : new Date(at));
+export function dated<Row extends object, Times extends keyof Row>(
+  row: Row,
+  times: readonly Times[],
+): Dated<Row, Times> {
+  const dates = times.map((name) => {
+    const at = row[name] as string | number | null;
+    return [name, at === null ? null : new Date(at)];
+  });
+  return { ...row, ...Object.fromEntries(dates) };
+}
 
 export interface HistoryEntry {
   readonly attempt: number;
@@ -50,12 +58,12 @@ export interface HistoryEntry {
   readonly times?: number;
 }
 
-type ShownTimes = 'claimedAt' | 'leaseExpiresAt' | 'runAt' | 'createdAt' | 'completedAt';
+const SHOWN = ['claimedAt', 'leaseExpiresAt', 'runAt', 'createdAt', 'completedAt'] as const;
 
 /** All that is known of a job, but for what its payload and its result say. */
 export type JobFacts = Dated<
   Omit<ShownJob, 'status' | 'headers' | 'history' | 'payload' | 'result'>,
-  ShownTimes
+  (typeof SHOWN)[number]
 > & {
   readonly status: JobState;
   readonly headers: Readonly<Record<string, string>>;
@@ -81,22 +89,17 @@ type StoredEntry = Omit<HistoryEntry, 'at' | 'due'> & {
 const historyOf = (stored: unknown): HistoryEntry[] =>
   ((stored ?? []) as StoredEntry[]).map(({ due, ...entry }) => ({
     ...entry,
-    at: date(entry.at),
-    ...(due !== undefined && { due: date(due) }),
+    at: new Date(entry.at),
+    ...(due !== undefined && { due: new Date(due) }),
   }));
 
-export function jobFacts(row: ShownJob): JobFacts {
+function jobFacts(row: ShownJob): JobFacts {
   const { payload, result, ...rest } = row;
   return {
-    ...rest,
+    ...dated(rest, SHOWN),
     status: jobState(row),
     headers: (row.headers ?? {}) as Record<string, string>,
     history: historyOf(row.history),
-    claimedAt: dateOrNull(row.claimedAt),
-    leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
-    runAt: dateOrNull(row.runAt),
-    createdAt: date(row.createdAt),
-    completedAt: dateOrNull(row.completedAt),
   };
 }
 
@@ -113,35 +116,24 @@ export const explanationView = (answer: RawExplanation): Explanation => ({
   job: answer.job && jobFacts(answer.job),
 });
 
+const LISTED = ['createdAt', 'runAt', 'leaseExpiresAt', 'diedAt'] as const;
+
 /** A job in a list. */
-export type JobSummary = Dated<Omit<ListedJob, 'status'>, ListedTimes> & {
+export type JobSummary = Dated<Omit<ListedJob, 'status'>, (typeof LISTED)[number]> & {
   readonly status: JobState;
   readonly queue: string;
   /** Null while it is in the queue. */
   readonly completedAt: Date | null;
 };
-type ListedTimes = 'createdAt' | 'runAt' | 'leaseExpiresAt' | 'diedAt';
 
 export const listedView = (queue: string, row: ListedJob): JobSummary => ({
-  ...row,
-  queue,
-  status: row.status as JobState,
-  createdAt: date(row.createdAt),
-  runAt: dateOrNull(row.runAt),
-  leaseExpiresAt: dateOrNull(row.leaseExpiresAt),
-  diedAt: dateOrNull(row.diedAt),
-  completedAt: null,
+  ...dated(row, LISTED),
+  ...{ queue, status: row.status as JobState, completedAt: null },
 });
 
 export const archivedView = (queue: string, { claimedAt: _, ...row }: ArchivedJob): JobSummary => ({
-  ...row,
-  queue,
-  status: row.status as JobState,
-  createdAt: date(row.createdAt),
-  runAt: null,
-  leaseExpiresAt: null,
-  diedAt: null,
-  completedAt: date(row.completedAt),
+  ...dated(row, ['createdAt', 'completedAt']),
+  ...{ queue, status: row.status as JobState, runAt: null, leaseExpiresAt: null, diedAt: null },
 });
 
 export type ReadableQueue = Dated<QueueFigures, 'oldestDue' | 'maintainedAt' | 'createdAt'> & {
@@ -159,26 +151,15 @@ export type UnreadableQueue = Dated<
 
 export type QueueInfo = ReadableQueue | UnreadableQueue;
 
-export function queueView(row: Parameters<typeof queueFigures>[0]): ReadableQueue {
-  const figures = queueFigures(row);
-  return {
-    ...figures,
-    oldestDue: dateOrNull(figures.oldestDue),
-    maintainedAt: dateOrNull(figures.maintainedAt),
-    createdAt: date(figures.createdAt),
-    unreadable: null,
-  };
-}
+export const queueView = (row: Parameters<typeof queueFigures>[0]): ReadableQueue => ({
+  ...dated(queueFigures(row), ['oldestDue', 'maintainedAt', 'createdAt']),
+  unreadable: null,
+});
 
-export function lockedView(row: LockedQueue): UnreadableQueue {
-  const figures = lockedFigures(row);
-  return {
-    ...figures,
-    maintainedAt: dateOrNull(figures.maintainedAt),
-    createdAt: date(figures.createdAt),
-    unreadable: whyLocked(row),
-  };
-}
+export const lockedView = (row: LockedQueue): UnreadableQueue => ({
+  ...dated(lockedFigures(row), ['maintainedAt', 'createdAt']),
+  unreadable: whyLocked(row),
+});
 
 export type WorkerInfo = Dated<
   Omit<WorkerRow, 'status' | 'handles' | 'metadata'> & Pick<WorkerOverview, 'oldestClaim'>,
@@ -203,25 +184,16 @@ export const workerView = (
   { worker, held, expired, oldestClaim }: WorkerOverview,
   complete: boolean,
 ): WorkerInfo => ({
-  ...worker,
-  held: complete ? held : null,
-  expired: complete ? expired : null,
+  ...dated(worker, ['leftAt', 'lastSeenAt', 'startedAt']),
+  ...dated({ oldestClaim: complete ? oldestClaim : null }, ['oldestClaim']),
+  ...(complete ? { held, expired } : { held: null, expired: null }),
   status: worker.status as WorkerInfo['status'],
-  holdsLivenessLock: holdsLock(worker),
-  state: stateOf(worker),
-  busy: busyOf(worker),
-  leftAt: dateOrNull(worker.leftAt),
+  ...{ holdsLivenessLock: holdsLock(worker), state: stateOf(worker), busy: busyOf(worker) },
   handles: (worker.handles ?? {}) as WorkerInfo['handles'],
   metadata: (worker.metadata ?? {}) as WorkerInfo['metadata'],
-  lastSeenAt: date(worker.lastSeenAt),
-  startedAt: date(worker.startedAt),
-  oldestClaim: dateOrNull(complete ? oldestClaim : null),
 });
 
 export type DeadLetterGroup = Dated<DeadLetterGroupRow, 'oldest' | 'newest'>;
 
-export const groupView = (row: DeadLetterGroupRow): DeadLetterGroup => ({
-  ...row,
-  oldest: date(row.oldest),
-  newest: date(row.newest),
-});
+export const groupView = (row: DeadLetterGroupRow): DeadLetterGroup =>
+  dated(row, ['oldest', 'newest']);

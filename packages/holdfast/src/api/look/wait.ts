@@ -4,15 +4,14 @@
  * then after pauses that grow from 20 ms to a second. A database that is away is waited for.
  */
 import { type OutcomeRow, outcomesOf } from '../../inspect/job/outcomes.js';
-import { HoldfastError } from '../../job/errors/errors.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkDefinition, type JobDefinition } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { isTransient } from '../../postgres/connect/transient.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
-import { findJobs } from './find-jobs.js';
-import { unknownJob } from './unknown.js';
+import { findJobs, unknownJob } from './find-jobs.js';
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1_000;

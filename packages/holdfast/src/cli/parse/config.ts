@@ -10,8 +10,6 @@ import { pathToFileURL } from 'node:url';
 import { Failure } from '../failures.js';
 import type { Config } from './define-config.js';
 
-export type { Config };
-
 export const CONFIG_NAMES = ['ts', 'mts', 'mjs', 'js'].map((end) => `holdfast.config.${end}`);
 
 /** From Node 22.18 and 23.6 on. */
@@ -41,7 +39,11 @@ export async function loadConfig(path: string): Promise<Config> {
   } catch (error) {
     throw unloadable(name, error);
   }
-  const config = defaultOf(module) as Partial<Config> | undefined;
+  // A compiler that writes CommonJS puts the default export into a property of that name.
+  const exported = module.default as { __esModule?: boolean; default?: unknown } | undefined;
+  const config = (exported?.__esModule ? exported.default : exported) as
+    | Partial<Config>
+    | undefined;
   if (typeof config?.handlers !== 'function') {
     throw new Failure(
       `${name} has no default export with a function \`handlers(worker)\`, so there is nothing to run. ` +
@@ -49,12 +51,6 @@ export async function loadConfig(path: string): Promise<Config> {
     );
   }
   return config as Config;
-}
-
-/** A compiler that writes CommonJS puts the default export into a property of that name. */
-function defaultOf(module: { default?: unknown }): unknown {
-  const exported = module.default as { __esModule?: boolean; default?: unknown } | undefined;
-  return exported?.__esModule ? exported.default : exported;
 }
 
 const shortly = (path: string) => relative(process.cwd(), path) || path;

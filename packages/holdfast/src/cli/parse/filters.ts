@@ -1,73 +1,69 @@
-/** The filter on the command line: the same options for every list and every verb over many jobs. */
+/** Options that several commands share, and the filter: the same for every list and every verb over many jobs. */
 import { ARCHIVED_STATUSES } from '../../inspect/job/archive.js';
 import { type JobFilter, LIVE_STATUSES } from '../../inspect/job/filter.js';
-import type { Priority } from '../../job/job.js';
-import { durationMs } from '../../job/options/duration.js';
-import { nearest } from '../../job/options/nearest.js';
-import type { Given, Options } from '../command.js';
+import { flag, type Given, type Options, text, texts } from '../command.js';
 import { UsageError } from '../failures.js';
+import { durationOption, wordsOption } from './values.js';
+
+export const QUEUE: Options = {
+  queue: texts('NAME', 'only this queue; may be repeated; default: all'),
+};
 
 export const FILTERS: Options = {
-  type: {
-    type: 'string',
-    multiple: true,
-    value: 'TYPE',
-    help: 'jobs of this type; may be repeated',
-  },
-  'partition-key': { type: 'string', value: 'KEY', help: 'jobs of this partition key' },
-  queue: {
-    type: 'string',
-    multiple: true,
-    value: 'NAME',
-    help: 'only this queue; may be repeated; default: all',
-  },
-  older: { type: 'string', value: 'AGE', help: 'at least so old, such as 30s, 15m, 2h, 7d' },
-  newer: { type: 'string', value: 'AGE', help: 'at most so old' },
-  error: {
-    type: 'string',
-    value: 'TEXT',
-    help: 'whose last error holds this text, in upper or lower case',
-  },
+  type: texts('TYPE', 'jobs of this type; may be repeated'),
+  'partition-key': text('KEY', 'jobs of this partition key'),
+  ...QUEUE,
+  older: text('AGE', 'at least so old, such as 30s, 15m, 2h, 7d'),
+  newer: text('AGE', 'at most so old'),
+  error: text('TEXT', 'whose last error holds this text, in upper or lower case'),
 };
 
 export const STATUS: Options = {
-  status: {
-    type: 'string',
-    multiple: true,
-    value: 'STATUS',
-    help: 'pending, processing, dead_letter; or completed, cancelled, discarded (archive); may be repeated',
-  },
+  status: texts(
+    'STATUS',
+    'pending, processing, dead_letter; or completed, cancelled, discarded (archive); may be repeated',
+  ),
 };
 
-const ageMs = (text: string | undefined, what: string) =>
-  text === undefined ? undefined : durationMs(text, what);
+export const LIST: Options = {
+  limit: { ...text('N', 'at most so many; default 50'), short: 'n' },
+  after: text('PLACE', 'go on where an earlier list ended'),
+  all: flag('to the end, however long it takes'),
+};
 
-function statusesOf(given: Given): string[] | undefined {
-  const asked = given.texts('status')?.flatMap((word) => word.split(','));
-  const known: readonly string[] = [...LIVE_STATUSES, ...ARCHIVED_STATUSES];
-  for (const word of asked ?? []) {
-    if (known.includes(word)) continue;
-    throw new UsageError(
-      `There is no status "${word}".${nearest(word, known)} Known: ${known.join(', ')}.`,
-    );
-  }
-  return asked;
-}
+export const REASON: Options = { reason: text('TEXT', 'why; kept in the audit') };
+
+export const YES: Options = { yes: { ...flag('do not ask'), short: 'y' } };
+
+/** Of what asks before it acts. */
+export const ASKING: Options = { ...YES, 'dry-run': flag('only say how many') };
+
+export const ACT: Options = {
+  all: flag('all of them, without a filter'),
+  ...ASKING,
+  batch: text('N', 'so many in one statement; default 1000'),
+  ...REASON,
+};
+
+export const BULK =
+  'By id, or by a filter. Many jobs go in batches that commit one by one: it can be interrupted at any\n' +
+  'time, and the same command goes on with the rest.';
 
 /** An empty text would be found in everything. */
-function notEmpty(text: string | undefined, option: string): string | undefined {
-  if (text === '') throw new UsageError(`${option} is empty; nothing was done.`);
-  return text;
+function notEmpty(given: Given, name: string): string | undefined {
+  const value = given.text(name);
+  if (value === '') throw new UsageError(`--${name} is empty; nothing was done.`);
+  return value;
 }
 
 export function filterOf(given: Given): JobFilter {
   return {
-    statuses: statusesOf(given),
+    statuses: wordsOption(given, 'status', [...LIVE_STATUSES, ...ARCHIVED_STATUSES]),
     types: given.texts('type'),
-    key: notEmpty(given.text('partition-key'), '--partition-key'),
-    olderMs: ageMs(given.text('older'), '--older'),
-    newerMs: ageMs(given.text('newer'), '--newer'),
-    error: notEmpty(given.text('error'), '--error'),
+    key: notEmpty(given, 'partition-key'),
+    olderMs: durationOption(given, 'older'),
+    newerMs: durationOption(given, 'newer'),
+    error: notEmpty(given, 'error'),
   };
 }
 
@@ -80,29 +76,4 @@ export function placeOf(filter: JobFilter): 'live' | 'archive' {
   throw new UsageError(
     `One list shows the queue or the archive: ask for ${archived.join(', ')} in a list of its own.`,
   );
-}
-
-export function countOption(given: Given, name: string, fallback: number): number {
-  const text = given.text(name);
-  if (text === undefined) return fallback;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new UsageError(`--${name} must be a whole number of at least 1, not "${text}".`);
-}
-
-/** A number that is none is refused by what it is passed to. */
-export const priorityOption = (given: Given) => countOption(given, 'priority', 2) as Priority;
-
-/** `--run-at` or `--delay`; that only one of them may be given is checked where they are used. */
-export function dueOptions(given: Given): { readonly runAt?: Date; readonly delay?: number } {
-  const [delay, at] = [given.text('delay'), given.text('run-at')];
-  return {
-    ...(delay !== undefined && { delay: durationMs(delay, '--delay') }),
-    ...(at !== undefined && { runAt: timeOf(at) }),
-  };
-}
-
-function timeOf(text: string): Date {
-  const at = new Date(text);
-  if (/^\d{4}-\d\d-\d\d/.test(text) && !Number.isNaN(at.getTime())) return at;
-  throw new UsageError(`--run-at takes a time such as 2026-01-31T09:00:00Z, not "${text}".`);
 }

@@ -5,21 +5,23 @@ import {
   type QueueOverview,
   queueFigures,
 } from '../../inspect/queue/overview.js';
-import { lockedLines, lockedValues } from './locked.js';
 import type { Output } from './output.js';
-import type { TableColumn } from './table.js';
-import { busyText, queueColumns, workerColumns, workerValue } from './views.js';
-
-export interface Flow {
-  readonly inPerSecond: number;
-  readonly outPerSecond: number;
-}
+import { right, type TableColumn } from './table.js';
+import {
+  busyText,
+  lockedLines,
+  lockedPart,
+  queueColumns,
+  workerColumns,
+  workerValue,
+  worry,
+} from './views.js';
 
 /** By queue; a queue that was not seen before has none. */
-export type Rates = ReadonlyMap<string, Flow>;
+export type Rates = ReadonlyMap<string, { inPerSecond: number; outPerSecond: number }>;
 
 export function ratesBetween(before: PartialOverview, now: PartialOverview): Rates {
-  const rates = new Map<string, Flow>();
+  const rates = new Map<string, { inPerSecond: number; outPerSecond: number }>();
   for (const { queue, counts } of now.queues) {
     const earlier = before.queues.find((one) => one.queue.name === queue.name)?.counts.size;
     if (!earlier) continue;
@@ -55,18 +57,13 @@ export function frameLines(
   const failing = (row: QueueOverview) => failures(row.queue.name);
   const columns: TableColumn<QueueOverview>[] = [
     ...queueColumns.filter(({ title }) => title !== 'DONE/S' && title !== 'STATE'),
-    { title: 'IN/S', of: (row) => rateText(flow(row)?.inPerSecond), align: 'right' },
-    {
-      title: 'OUT/S',
-      of: (row) => rateText(flow(row)?.outPerSecond ?? row.rate?.completedPerSecond),
-      align: 'right',
-    },
-    {
-      title: 'FAIL/S',
-      of: (row) => rateText(failing(row)),
-      align: 'right',
-      style: (row) => (failing(row) > 0 ? 'worry' : null),
-    },
+    right('IN/S', (row) => rateText(flow(row)?.inPerSecond)),
+    right('OUT/S', (row) => rateText(flow(row)?.outPerSecond ?? row.rate?.completedPerSecond)),
+    right(
+      'FAIL/S',
+      (row) => rateText(failing(row)),
+      (row) => worry(failing(row) > 0),
+    ),
     ...queueColumns.filter(({ title }) => title === 'STATE'),
   ];
   const at = seen.queues[0]?.counts.size.at ?? '';
@@ -93,6 +90,6 @@ export function frameValue(seen: PartialOverview, rates: Rates): object {
       failedPerSecond: failures(row.queue.name),
     })),
     workers: seen.workers.map((worker) => workerValue(worker, complete)),
-    ...(complete ? {} : { locked: lockedValues(seen.locked) }),
+    ...lockedPart(seen.locked),
   };
 }

@@ -1,11 +1,9 @@
 /**
- * What a command prints. Data goes to stdout: tables and lines for people, or with --json one JSON value a
- * line for programs. Notes, questions and progress go to stderr. Colour only on a terminal, and not where
- * NO_COLOR is set. Texts of jobs are printed without control characters, so that an error message cannot
- * steer the terminal of whoever reads it.
+ * What a command prints. Data goes to stdout: tables and lines for people, or with --json one JSON value a line. Notes,
+ * questions and progress go to stderr. Texts of jobs lose their control characters: an error message must not steer the
+ * terminal of its reader.
  */
-import { STYLES, type Style } from './style.js';
-import { type TableColumn, table } from './table.js';
+import { plain, STYLES, type Style, type TableColumn, table } from './table.js';
 
 export interface Streams {
   readonly stdout: NodeJS.WriteStream;
@@ -53,10 +51,23 @@ export class Output {
     for (const line of options.headless ? lines.slice(1) : lines) await this.line(line);
   }
 
+  /** What is known of one thing, a line for each fact. */
+  async facts(facts: Readonly<Record<string, string | number | null>>, width = 16): Promise<void> {
+    for (const [name, value] of Object.entries(facts))
+      if (value !== null)
+        await this.line(`${this.paint(name.padEnd(width), 'dim')} ${plain(String(value))}`);
+  }
+
+  /** JSON with a heading. */
+  async part(heading: string, value: unknown): Promise<void> {
+    await this.line(`\n${heading}`);
+    await this.line(JSON.stringify(value, null, 2));
+  }
+
   tableLines<Row>(rows: readonly Row[], columns: readonly TableColumn<Row>[]): string[] {
     const { stdout } = this.#streams;
     const width = stdout.isTTY ? (stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
-    return table(rows, columns, { width, paint: (text, style) => this.paint(text, style) });
+    return table(rows, columns, width, (text, style) => this.paint(text, style));
   }
 
   /** A word for the person at the terminal. */

@@ -1,8 +1,11 @@
 /**
- * Tables for people: aligned columns, and on a terminal cut to its width at the last column. Where even
- * the others are too wide, they stand closer together.
+ * Text for a terminal. Tables have aligned columns, and are cut to the terminal's width at the last column. Where even the
+ * others are too wide, they stand closer together.
  */
-import type { Style } from './style.js';
+
+/** Codes that terminals understand, by what they are used for. */
+export const STYLES = { bold: '1', dim: '2', bad: '31', good: '32', worry: '33' } as const;
+export type Style = keyof typeof STYLES;
 
 export interface TableColumn<Row> {
   readonly title: string;
@@ -11,18 +14,26 @@ export interface TableColumn<Row> {
   readonly style?: (row: Row) => Style | null;
 }
 
-export interface TableOptions {
-  readonly width: number;
-  readonly paint: (text: string, style: Style) => string;
-}
+/** A column of figures. */
+export const right = <Row>(
+  title: string,
+  of: TableColumn<Row>['of'],
+  style?: (row: Row) => Style | null,
+): TableColumn<Row> => ({ title, of, align: 'right', ...(style && { style }) });
 
 const GAPS = ['  ', ' '] as const;
 const LAST = 8;
 
 /** Without anything that a terminal would obey, on one line. */
-export function plain(text: string): string {
-  return text.replace(/\s+/g, ' ').replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '·');
-}
+export const plain = (text: string) =>
+  text.replace(/\s+/g, ' ').replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '·');
+
+/** Commands that are printed to be typed: for another schema than the default they name it. */
+const COMMAND =
+  /\bholdfast (?=(?:migrate|work|jobs|dead-letters|explain|queues|workers|archive|audit)\b)/g;
+
+export const pasteable = (text: string, schema: string) =>
+  schema === 'holdfast' ? text : text.replace(COMMAND, `holdfast --schema ${schema} `);
 
 const shown = (value: string | number | null) =>
   value === null
@@ -34,7 +45,8 @@ const shown = (value: string | number | null) =>
 export function table<Row>(
   rows: readonly Row[],
   columns: readonly TableColumn<Row>[],
-  { width, paint }: TableOptions,
+  width: number,
+  paint: (text: string, style: Style) => string,
 ): string[] {
   const cells = rows.map((row) => columns.map((column) => shown(column.of(row))));
   const widths = columns.map((column, n) =>

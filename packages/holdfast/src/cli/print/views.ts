@@ -2,56 +2,49 @@
 import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../../inspect/fleet/workers.js';
 import type { ArchivedJob } from '../../inspect/job/archive.js';
 import type { ListedJob } from '../../inspect/job/list.js';
-import type { QueueOverview, WorkerOverview } from '../../inspect/queue/overview.js';
+import {
+  type LockedQueue,
+  type QueueOverview,
+  type WorkerOverview,
+  whyLocked,
+} from '../../inspect/queue/overview.js';
 import { describePaused, isPartlyPaused } from '../../inspect/queue/paused.js';
 import { firstLine, span } from '../../inspect/reading/words.js';
-import type { Style } from './style.js';
-import type { TableColumn } from './table.js';
+import { type Call, EXIT } from '../command.js';
+import { plain, right, type Style, type TableColumn } from './table.js';
 
 export const sinceMs = (time: string | null, now: string | number) =>
   time === null ? null : Number(typeof now === 'string' ? Date.parse(now) : now) - Date.parse(time);
 
-const waits = ({ counts }: QueueOverview) => sinceMs(counts.oldestDue, counts.size.at);
-const worry = (yes: boolean, style: Style = 'worry') => (yes ? style : null);
+export const worry = (yes: boolean, style: Style = 'worry') => (yes ? style : null);
 
 const figure = (count: number, approximate = false) =>
   `${approximate ? '~' : ''}${count.toLocaleString('en')}`;
 
 export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   { title: 'QUEUE', of: ({ queue }) => queue.name },
-  {
-    title: 'PENDING',
-    of: ({ counts }) => figure(counts.pending, counts.approximate),
-    align: 'right',
-  },
-  { title: 'SCHEDULED', of: ({ counts }) => counts.scheduled, align: 'right' },
+  right('PENDING', ({ counts }) => figure(counts.pending, counts.approximate)),
+  right('SCHEDULED', ({ counts }) => counts.scheduled),
   // Claimed: the handlers of some of them may not have started.
-  { title: 'PROCESSING', of: ({ counts }) => figure(counts.processing), align: 'right' },
-  {
-    title: 'DEAD',
-    of: ({ counts }) => figure(counts.deadLetter, counts.deadLetterApproximate),
-    align: 'right',
-    style: ({ counts }) => worry(counts.deadLetter > 0),
-  },
-  {
-    title: 'EXPIRED',
-    of: ({ counts }) => figure(counts.expired),
-    align: 'right',
-    style: ({ counts }) => worry(counts.expired > 0),
-  },
-  {
-    title: 'OLDEST',
-    of: (row) => {
-      const ms = waits(row);
-      return ms === null ? null : `${row.counts.oldestDueApproximate ? '~' : ''}${span(ms)}`;
-    },
-    align: 'right',
-  },
-  {
-    title: 'DONE/S',
-    of: ({ rate }) => rate && `${rate.atLeast ? '>' : ''}${rate.completedPerSecond.toFixed(1)}`,
-    align: 'right',
-  },
+  right('PROCESSING', ({ counts }) => figure(counts.processing)),
+  right(
+    'DEAD',
+    ({ counts }) => figure(counts.deadLetter, counts.deadLetterApproximate),
+    ({ counts }) => worry(counts.deadLetter > 0),
+  ),
+  right(
+    'EXPIRED',
+    ({ counts }) => figure(counts.expired),
+    ({ counts }) => worry(counts.expired > 0),
+  ),
+  right('OLDEST', ({ counts }) => {
+    const ms = sinceMs(counts.oldestDue, counts.size.at);
+    return ms === null ? null : `${counts.oldestDueApproximate ? '~' : ''}${span(ms)}`;
+  }),
+  right(
+    'DONE/S',
+    ({ rate }) => rate && `${rate.atLeast ? '>' : ''}${rate.completedPerSecond.toFixed(1)}`,
+  ),
   { title: 'READ BY', of: ({ queue }) => (queue.ordering === 'none' ? 'time' : 'key') },
   {
     title: 'STATE',
@@ -73,18 +66,17 @@ export const workerColumns = (complete: boolean): readonly TableColumn<WorkerOve
     style: ({ worker }) =>
       ['vanished', 'silent'].includes(stateOf(worker)) ? 'bad' : worry(worker.status !== 'alive'),
   },
-  {
-    title: 'HEARD',
-    of: ({ worker }) => span(worker.silentMs),
-    align: 'right',
-    style: ({ worker }) => worry(isSilent(worker), 'bad'),
-  },
-  { title: 'UP', of: ({ worker }) => span(worker.upMs), align: 'right' },
-  { title: 'HOLDS', of: ({ held }) => (complete ? held : '?'), align: 'right' },
-  { title: 'BUSY', of: ({ worker }) => busyText([worker]), align: 'right' },
+  right(
+    'HEARD',
+    ({ worker }) => span(worker.silentMs),
+    ({ worker }) => worry(isSilent(worker), 'bad'),
+  ),
+  right('UP', ({ worker }) => span(worker.upMs)),
+  right('HOLDS', ({ held }) => (complete ? held : '?')),
+  right('BUSY', ({ worker }) => busyText([worker])),
   { title: 'VERSION', of: ({ worker }) => saysOf(worker, 'version') },
   { title: 'HOST', of: ({ worker }) => saysOf(worker, 'host') },
-  { title: 'PID', of: ({ worker }) => saysOf(worker, 'pid'), align: 'right' },
+  right('PID', ({ worker }) => saysOf(worker, 'pid')),
   { title: 'HANDLES', of: ({ worker }) => handled(worker.handles) },
 ];
 
@@ -103,53 +95,64 @@ function handled(handles: unknown): string {
     .join('; ');
 }
 
-export function workerValue({ worker, ...rest }: WorkerOverview, complete: boolean): object {
-  const [state, busy] = [stateOf(worker), busyOf(worker)];
-  return {
-    ...worker,
-    holdsLivenessLock: holdsLock(worker),
-    state,
-    busy,
-    ...(complete ? rest : UNKNOWN),
-  };
-}
-
 const UNKNOWN = { held: null, expired: null, oldestClaim: null };
 
+export const workerValue = ({ worker, ...rest }: WorkerOverview, complete: boolean): object => ({
+  ...worker,
+  ...{ holdsLivenessLock: holdsLock(worker), state: stateOf(worker), busy: busyOf(worker) },
+  ...(complete ? rest : UNKNOWN),
+});
+
+/** Queues that could not be read because they are locked, one line for each. */
+export const lockedLines = (locked: readonly LockedQueue[]): string[] =>
+  locked.map((one) => plain(`The queue "${one.queue.name}" could not be read. ${whyLocked(one)}`));
+
+/** The same for programs. */
+export const lockedPart = (locked: readonly LockedQueue[]): object =>
+  locked.length === 0
+    ? {}
+    : { locked: locked.map((one) => ({ queue: one.queue.name, error: whyLocked(one) })) };
+
+/** The exit code: what was shown is not all. */
+export function noteLocked(out: Call['out'], locked: readonly LockedQueue[]): number {
+  for (const line of lockedLines(locked)) out.note(line);
+  return locked.length > 0 ? EXIT.failed : EXIT.ok;
+}
+
 const STATUS_STYLES: Readonly<Record<string, Style>> = { dead_letter: 'bad', processing: 'good' };
+
+type Placed = { readonly queue: string };
+
+/** What a job is, in a queue or in an archive. */
+const identity = (
+  withQueue: boolean,
+): readonly TableColumn<(ListedJob | ArchivedJob) & Placed>[] => [
+  { title: 'ID', of: (job) => job.id },
+  ...(withQueue ? [{ title: 'QUEUE', of: (job: Placed) => job.queue }] : []),
+  { title: 'STATUS', of: (job) => job.status, style: (job) => STATUS_STYLES[job.status] ?? null },
+  { title: 'TYPE', of: (job) => job.type },
+  { title: 'KEY', of: (job) => (job.partitionKey === job.id ? null : job.partitionKey) },
+  right('TRIES', (job) => `${job.attempts}/${job.maxAttempts}`),
+];
+
+type Ran = Pick<ListedJob, 'claimedBy' | 'lastError'>;
+const WORKER: TableColumn<Ran> = { title: 'WORKER', of: (job) => job.claimedBy };
+const ERROR: TableColumn<Ran> = { title: 'ERROR', of: (job) => firstLine(job.lastError) };
+
+export const ago = (time: string, now: number) => `${span(sinceMs(time, now) ?? 0)} ago`;
 
 /** `dead`: of dead letters, which are due never and with nobody. */
 export const jobColumns = (
   now: number,
   withQueue: boolean,
   dead = false,
-): readonly TableColumn<ListedJob & { queue: string }>[] => [
-  { title: 'ID', of: (job) => job.id },
-  ...(withQueue ? [{ title: 'QUEUE', of: (job: { queue: string }) => job.queue }] : []),
-  {
-    title: 'STATUS',
-    of: (job) => job.status,
-    style: (job) => STATUS_STYLES[job.status] ?? null,
-  },
-  { title: 'TYPE', of: (job) => job.type },
-  { title: 'KEY', of: (job) => (job.partitionKey === job.id ? null : job.partitionKey) },
-  { title: 'TRIES', of: (job) => `${job.attempts}/${job.maxAttempts}`, align: 'right' },
-  { title: 'AGE', of: (job) => span(sinceMs(job.createdAt, now) ?? 0), align: 'right' },
-  ...(dead ? DIED(now) : WAITS(now)),
-  { title: 'ERROR', of: (job) => firstLine(job.lastError) },
-];
-
-const DIED = (now: number): readonly TableColumn<ListedJob>[] => [
-  {
-    title: 'DIED',
-    of: ({ diedAt }) => (diedAt === null ? null : `${span(sinceMs(diedAt, now) ?? 0)} ago`),
-    align: 'right',
-  },
-];
-
-const WAITS = (now: number): readonly TableColumn<ListedJob>[] => [
-  { title: 'DUE', of: (job) => due(job, now), align: 'right' },
-  { title: 'WORKER', of: (job) => job.claimedBy },
+): readonly TableColumn<ListedJob & Placed>[] => [
+  ...identity(withQueue),
+  right('AGE', (job) => span(sinceMs(job.createdAt, now) ?? 0)),
+  ...(dead
+    ? [right('DIED', ({ diedAt }: ListedJob) => diedAt && ago(diedAt, now))]
+    : [right('DUE', (job: ListedJob) => due(job, now)), WORKER]),
+  ERROR,
 ];
 
 function due(job: ListedJob, now: number): string | null {
@@ -167,23 +170,10 @@ function took({ status, claimedAt, completedAt }: ArchivedJob): string | null {
 export const archivedColumns = (
   now: number,
   withQueue: boolean,
-): readonly TableColumn<ArchivedJob & { queue: string }>[] => [
-  { title: 'ID', of: (job) => job.id },
-  ...(withQueue ? [{ title: 'QUEUE', of: (job: { queue: string }) => job.queue }] : []),
-  { title: 'STATUS', of: (job) => job.status },
-  { title: 'TYPE', of: (job) => job.type },
-  { title: 'KEY', of: (job) => (job.partitionKey === job.id ? null : job.partitionKey) },
-  { title: 'TRIES', of: (job) => `${job.attempts}/${job.maxAttempts}`, align: 'right' },
-  {
-    title: 'ENDED',
-    of: (job) => `${span(sinceMs(job.completedAt, now) ?? 0)} ago`,
-    align: 'right',
-  },
-  {
-    title: 'TOOK',
-    of: took,
-    align: 'right',
-  },
-  { title: 'WORKER', of: (job) => job.claimedBy },
-  { title: 'ERROR', of: (job) => firstLine(job.lastError) },
+): readonly TableColumn<ArchivedJob & Placed>[] => [
+  ...identity(withQueue),
+  right('ENDED', (job) => ago(job.completedAt, now)),
+  right('TOOK', took),
+  WORKER,
+  ERROR,
 ];

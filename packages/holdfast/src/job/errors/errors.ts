@@ -1,10 +1,8 @@
-// The four errors that a handler throws to say how a job ends, beside the one that Holdfast itself
-// throws (holdfast-error.ts). RetryLater, Snooze, DeadLetter and
-// Cancel are outcomes rather than defects, so they are classes of their own and carry no code.
-// Postgres' own errors are not wrapped here: they pass through untouched.
+// The four errors that a handler throws to say how a job ends. They are outcomes and not defects, so each is a class of
+// its own, without a code. Postgres' own errors pass through untouched.
 
 import { type Duration, durationMs, MAX_DELAY_MS } from '../options/duration.js';
-import { brand } from './brand.js';
+import { brand } from './holdfast-error.js';
 
 export { HoldfastError } from './holdfast-error.js';
 

@@ -1,7 +1,6 @@
-// What a failed attempt leaves behind in words. Handlers may throw anything, so nothing here trusts
-// it (thrown.ts reads it, under guard) and nothing here throws. What is returned is bounded in
-// UTF-8 bytes and free of what Postgres cannot store (NUL and halves of surrogate pairs become
-// U+FFFD), so that writing down a failure can never be the thing that fails.
+// What a failed attempt leaves behind in words. Handlers may throw anything: thrown.ts reads it under guard, and nothing
+// here throws. The text is bounded in UTF-8 bytes, and what Postgres cannot store becomes U+FFFD: writing down a failure
+// must never fail.
 
 import { isPairAt, utf8Length } from '../options/text.js';
 import { readThrown, type Thrown } from './thrown.js';
@@ -76,9 +75,8 @@ function add(report: Report, text: string): void {
 /** The lines of the stack below the header, which repeats the name and the message. */
 function framesOf({ message, stack }: Thrown): string {
   if (stack === null) return '';
-  // The message may be huge or hold lines that look like frames, so it is skipped by its length.
-  // The name in front of it is short, and not always today's: libraries rename errors after
-  // creation.
+  // The message may be huge or hold lines that look like frames, so it is skipped by its length. The name before it is
+  // short, and may be an older one: libraries rename errors.
   const start = message.slice(0, 100);
   const at = stack.slice(0, MAX_NAME_BYTES + start.length).indexOf(start);
   const rest = at < 0 ? stack : stack.slice(at + message.length);

@@ -1,7 +1,23 @@
-// The error that Holdfast itself throws. It carries a code to branch on; its message says what is wrong, what was (not)
-// done and the fix, and its cause keeps whatever lay underneath.
+// The error that Holdfast itself throws: a code to branch on, a message that says what is wrong, what was (not) done and
+// the fix, and the cause.
+//
+// Errors are known by a brand, a symbol that all copies of this package share. A program may hold two copies, one of its
+// handlers and one of its worker, and `instanceof` must mean the same in both.
 
-import { brand } from './brand.js';
+const BRAND = Symbol.for('holdfast.error');
+
+/** Both stand on the prototype: V8 writes the stack while Error's constructor runs, before any field is there. */
+export function brand(made: { readonly prototype: Error }, name: string): void {
+  made.prototype.name = name;
+  Object.defineProperty(made.prototype, BRAND, { value: name });
+  Object.defineProperty(made, Symbol.hasInstance, {
+    value(this: unknown, value: unknown): boolean {
+      // Of a subclass it is asked as usual.
+      if (this !== made) return Function.prototype[Symbol.hasInstance].call(this, value);
+      return typeof value === 'object' && value !== null && Reflect.get(value, BRAND) === name;
+    },
+  });
+}
 
 export type HoldfastErrorCode =
   | 'PAYLOAD_INVALID'
@@ -48,6 +64,10 @@ export class HoldfastError extends Error {
     this.code = code;
   }
 }
+
+/** An option whose value or name is wrong. */
+export const invalid = (message: string, options?: { cause?: unknown }) =>
+  new HoldfastError('OPTION_INVALID', message, options);
 
 /** How an error message quotes a value it was given: short, and without running any of its code. */
 export function shown(value: unknown): string {

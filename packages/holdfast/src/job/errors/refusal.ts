@@ -1,10 +1,7 @@
-// Why a payload is refused, in words: the path to the offending value, what it is, and the fix.
-// payload.ts walks the value and calls in here only when something is wrong, so nothing in this
-// file needs to be fast. Every function that returns never throws a HoldfastError and notes it in
-// the walk, so that payload.ts can tell its own refusals from what a Proxy throws.
+// Why a payload is refused: the path to the value, what it is, and the fix. payload.ts calls in here only when something
+// is wrong. Each refusal is noted in the walk, so that payload.ts can tell it from what a Proxy throws.
 
-import { HoldfastError } from './errors.js';
-import type { HoldfastErrorCode } from './holdfast-error.js';
+import { HoldfastError, type HoldfastErrorCode } from './holdfast-error.js';
 
 /** How many objects and arrays may lie inside each other. */
 export const MAX_PAYLOAD_DEPTH = 100;

@@ -1,7 +1,5 @@
-// Reading whatever a handler threw: an Error, half an error, a string, a revoked Proxy. Every
-// property is read at most once and under a guard, and none of the value's methods is called, so
-// reading never throws and never runs more than a getter. Lengths are not bounded here, only
-// counts: failure.ts cuts the text.
+// Reading whatever a handler threw: an Error, half an error, a string, a revoked Proxy. Each property is read at most
+// once, under a guard, and no method is called. Only counts are bounded here; failure.ts cuts the text.
 
 import { shown } from './holdfast-error.js';
 
@@ -39,15 +37,8 @@ export function readThrown(thrown: unknown): Thrown {
   };
 }
 
-const NOTHING: Thrown = {
-  name: 'NonError',
-  message: '',
-  stack: null,
-  code: null,
-  cause: undefined,
-  members: [],
-  memberCount: 0,
-};
+const NO_MEMBERS = { members: [], memberCount: 0 };
+const NOTHING = { name: 'NonError', stack: null, code: null, cause: undefined, ...NO_MEMBERS };
 
 /** Stands for a property whose getter, or whose Proxy, threw. */
 const UNREADABLE = Symbol('unreadable');
@@ -107,15 +98,12 @@ function preview(object: object): string {
   }, 'an object that could not be read');
 }
 
-function membersOf(errors: unknown): { members: unknown[]; memberCount: number } {
-  return attempt(
-    () => {
-      if (!Array.isArray(errors)) return { members: [], memberCount: 0 };
-      const memberCount = errors.length;
-      const members: unknown[] = [];
-      for (let i = 0; i < memberCount && i < MAX_MEMBERS; i++) members.push(errors[i]);
-      return { members, memberCount };
-    },
-    { members: [], memberCount: 0 },
-  );
+function membersOf(errors: unknown): Pick<Thrown, 'members' | 'memberCount'> {
+  return attempt(() => {
+    if (!Array.isArray(errors)) return NO_MEMBERS;
+    const memberCount = errors.length;
+    const members: unknown[] = [];
+    for (let i = 0; i < memberCount && i < MAX_MEMBERS; i++) members.push(errors[i]);
+    return { members, memberCount };
+  }, NO_MEMBERS);
 }

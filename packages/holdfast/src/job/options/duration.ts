@@ -1,9 +1,7 @@
-// How long: every span of time that a user passes to Holdfast is read here. A duration is a number
-// of milliseconds or a text such as '250ms', '30s', '15m', '2h', '7d' (decimals allowed). The
-// result is always a finite, whole, non-negative number of milliseconds inside the bounds; anything
-// else is refused with a message that names the option, what was given and what is allowed.
+// Every span of time that a user passes: a number of milliseconds, or a text such as '250ms', '30s', '15m', '2h', '7d'
+// (decimals allowed). The result is a whole number of milliseconds inside the bounds; anything else is refused.
 
-import { HoldfastError, shown } from '../errors/holdfast-error.js';
+import { invalid, shown } from '../errors/holdfast-error.js';
 
 /** Milliseconds, or a text: '250ms', '30s', '15m', '2h', '7d'. */
 export type Duration = number | `${number}${keyof typeof UNIT_MS}`;
@@ -25,18 +23,14 @@ export function durationMs(
   const ms = Math.round(exact) + 0;
   // NaN, Infinity and whatever a whole number cannot hold exactly all fail here.
   if (!Number.isSafeInteger(ms) || exact < 0) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `${what} must be a duration, got ${shown(value)}; ` +
         `give milliseconds as a number, or text such as '250ms', '30s', '15m', '2h' or '7d'` +
         `${boundsText(bounds)}`,
     );
   }
   if (ms < (bounds.min ?? 0) || ms > (bounds.max ?? Number.MAX_SAFE_INTEGER)) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      `${what} is out of range, got ${shown(value)}${boundsText(bounds)}`,
-    );
+    throw invalid(`${what} is out of range, got ${shown(value)}${boundsText(bounds)}`);
   }
   return ms;
 }

@@ -1,11 +1,8 @@
 /**
- * Options that do not exist. A mistyped name would otherwise be ignored in silence, and its default used.
- * Every object of options that the public API takes is checked here, against a list of names that the compiler
- * keeps complete.
- * Values are checked where they are used; the checks that many share are here.
+ * Refuses options that do not exist: a mistyped name would be ignored in silence, and its default used. The compiler keeps
+ * the lists of names complete. Values are checked where they are used; the checks that many share are here.
  */
-import { HoldfastError } from '../errors/errors.js';
-import { shown } from '../errors/holdfast-error.js';
+import { invalid, shown } from '../errors/holdfast-error.js';
 import { nearest } from './nearest.js';
 
 /** All names of an interface of options: `{ concurrency: true, … } satisfies Known<WorkerOptions>`. */
@@ -19,7 +16,7 @@ export function checkKnown(
   undone: string,
 ): void {
   const problem = unknownOption(options, known, where);
-  if (problem !== null) throw new HoldfastError('OPTION_INVALID', `${problem} ${undone}`);
+  if (problem !== null) throw invalid(`${problem} ${undone}`);
 }
 
 /** What is wrong and what may have been meant, or null. */
@@ -47,6 +44,12 @@ export function isPlainObject(value: unknown): value is Readonly<Record<string, 
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
+/** The same without what is undefined. */
+export function defined<Values extends object>(values: Values) {
+  const known = Object.entries(values).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(known) as { [Name in keyof Values]?: Exclude<Values[Name], undefined> };
+}
+
 /** A name that was lost on its way would make an act one on `all`. */
 export function checkNamed<Options extends object>(
   options: Options,
@@ -55,8 +58,7 @@ export function checkNamed<Options extends object>(
 ): void {
   const lost = names.find((name) => Object.hasOwn(options, name) && options[name] === undefined);
   if (lost === undefined) return;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `${lost} was given and is undefined, so this would be about ${all}; nothing was done. Leave it out if that is meant.`,
   );
 }
@@ -64,10 +66,7 @@ export function checkNamed<Options extends object>(
 /** An option that is true or false; undefined is as good as left out. */
 export function checkFlag(value: unknown, what: string, undone: string): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value;
-  throw new HoldfastError(
-    'OPTION_INVALID',
-    `${what} must be true or false, not ${shown(value)}. ${undone}`,
-  );
+  throw invalid(`${what} must be true or false, not ${shown(value)}. ${undone}`);
 }
 
 /** An option that is one of a few words; undefined is as good as left out. */
@@ -79,8 +78,5 @@ export function checkChoice<Choice extends string>(
 ): Choice | undefined {
   if (value === undefined || choices.includes(value as Choice)) return value as Choice | undefined;
   const list = choices.map((one) => `'${one}'`).join(' or ');
-  throw new HoldfastError(
-    'OPTION_INVALID',
-    `${what} must be ${list}, not ${shown(value)}. ${undone}`,
-  );
+  throw invalid(`${what} must be ${list}, not ${shown(value)}. ${undone}`);
 }

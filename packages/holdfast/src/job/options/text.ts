@@ -1,6 +1,5 @@
-// Which strings Postgres can hold. Its text and jsonb know neither the character NUL nor half of a
-// surrogate pair, both of which a JavaScript string may contain. This file finds them and measures
-// strings in UTF-8 bytes, which is the unit of every size limit. It runs in a browser too.
+// Which strings Postgres can hold: its text and jsonb know neither NUL nor half of a surrogate pair. And how long strings
+// are in UTF-8 bytes, the unit of every size limit. It runs in a browser too.
 
 // With the u flag, \p{Cs} matches only surrogates that are not part of a pair.
 const UNSTORABLE = /[\0\p{Cs}]/u;
@@ -18,15 +17,9 @@ export function utf8Length(text: string): number {
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i);
     if (unit < 0x80) continue;
-    if (unit < 0x800) {
-      bytes += 1;
-    } else if (isPairAt(text, i, unit)) {
-      // Two units make four bytes.
-      bytes += 2;
-      i += 1;
-    } else {
-      bytes += 2;
-    }
+    bytes += unit < 0x800 ? 1 : 2;
+    // Its two units make four bytes.
+    if (isPairAt(text, i, unit)) i += 1;
   }
   return bytes;
 }

@@ -3,8 +3,7 @@
  * together or not at all. If one of the jobs is not ours any more, nothing is committed.
  */
 import type pg from 'pg';
-import { type Enqueued, writeJobs } from '../../enqueue/enqueue.js';
-import { enqueuedEvents } from '../../enqueue/enqueued.js';
+import { type Enqueued, enqueuedEvents, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { withClient } from '../../postgres/connect/pool.js';
 import { inQueue } from '../../postgres/in-queue.js';

@@ -4,35 +4,26 @@
  */
 import { recordOf } from '../../../api/act/acts.js';
 import { MAX_BATCH, replayStatuses } from '../../../api/act/archive.js';
-import {
-  finishedOf,
-  type ReplayStep,
-  type ReplayWork,
-  replaying,
-} from '../../../api/act/replay.js';
-import { isEmpty, type JobFilter } from '../../../inspect/job/filter.js';
+import { finishedOf, isIds, replaying, type Which } from '../../../api/act/replay.js';
+import { isEmpty } from '../../../inspect/job/filter.js';
 import { countFinished } from '../../../inspect/job/finished.js';
 import { many } from '../../../inspect/reading/words.js';
 import { actOptions } from '../../actor.js';
-import { confirmed } from '../../ask/confirm.js';
-import { soFar } from '../../ask/many.js';
+import { asked, inEveryQueue, soFar } from '../../ask.js';
 import { type Call, EXIT } from '../../command.js';
 import { Partly, UsageError } from '../../failures.js';
-import { countOption, filterOf, placeOf } from '../../parse/filters.js';
-import { checkIds } from '../../parse/ids.js';
-import { Progress } from '../../print/progress.js';
+import { filterOf, placeOf } from '../../parse/filters.js';
+import { checkIds, countOption } from '../../parse/values.js';
+import { checkNarrowed } from '../jobs/act.js';
 
-type Which = JobFilter | readonly string[];
-
-function whichOf({ args, given }: Call): Which {
+function whichOf(call: Call): Which {
+  const { args, given } = call;
   const filter = filterOf(given);
   if (args.length > 0) {
     if (!isEmpty(filter)) throw new UsageError('Give ids or a filter, not both.');
     return checkIds(args);
   }
-  const narrowed = !isEmpty(filter) || given.texts('queue') !== undefined;
-  if (!narrowed && !given.flag('all'))
-    throw new UsageError('Say which: ids, a filter such as --type, or --all. Nothing was done.');
+  checkNarrowed(call, filter);
   const { statuses } = filter;
   if (statuses && placeOf(filter) !== 'archive')
     throw new UsageError(`Jobs that are ${statuses.join(', ')} are not in the archive.`);
@@ -42,37 +33,31 @@ function whichOf({ args, given }: Call): Which {
   return { ...filter, statuses: replayStatuses(statuses, { completed }) };
 }
 
-/** By queue, how many would come back; and what is said of ids that would not. */
-async function countAll(call: Call, queues: readonly string[], which: Which) {
-  const { session, given, out } = call;
+/** By queue, which would come back, and how many in all; it says of ids that would not. */
+async function countAll({ session, given, out }: Call, which: Which) {
   const completed = given.flag('completed');
   const counts = new Map<string, Which>();
-  let total = 0;
-  const left = new Set(Array.isArray(which) ? (which as readonly string[]) : []);
-  for (const queue of queues) {
+  let matched = 0;
+  const left = new Set(isIds(which) ? which : []);
+  for (const queue of await session.queueNames(given.texts('queue'))) {
     const names = session.names(queue);
-    if (!Array.isArray(which)) {
-      const count = await session.read((db) => countFinished(db, names, which as JobFilter));
+    if (!isIds(which)) {
+      const count = await session.read((db) => countFinished(db, names, which));
       if (count > 0) counts.set(queue, which);
-      total += count;
+      matched += count;
       continue;
     }
-    const found = await finishedOf((work) => session.read(work), names, [...left]);
-    const wanted = found.filter(({ status }) => completed || status !== 'completed');
-    for (const { id, status } of found) {
+    const wanted: string[] = [];
+    for (const { id, status } of await finishedOf((work) => session.read(work), names, [...left])) {
       left.delete(id);
-      if (wanted.every((one) => one.id !== id))
-        out.note(`${id} is ${status}: add --completed to run it again.`);
+      if (completed || status !== 'completed') wanted.push(id);
+      else out.note(`${id} is ${status}: add --completed to run it again.`);
     }
-    if (wanted.length > 0)
-      counts.set(
-        queue,
-        wanted.map(({ id }) => id),
-      );
-    total += wanted.length;
+    if (wanted.length > 0) counts.set(queue, wanted);
+    matched += wanted.length;
   }
   for (const id of left) out.note(`${id} is not in the archive.`);
-  return { counts, total };
+  return { counts, matched };
 }
 
 export async function run(call: Call): Promise<number> {
@@ -80,68 +65,38 @@ export async function run(call: Call): Promise<number> {
   const which = whichOf(call);
   const batch = countOption(given, 'batch', 1_000);
   if (batch > MAX_BATCH) throw new UsageError(`--batch must be at most ${MAX_BATCH}.`);
-  const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
-  const { counts, total } = await countAll(call, queues, which);
+  const { counts, matched } = await countAll(call, which);
   if (signal.aborted) return EXIT.interrupted;
-  const all = !Array.isArray(which) || total === which.length;
-  if (total === 0) {
-    if (out.json) await out.value({ matched: 0, replayed: 0, keyTaken: 0, finished: true });
-    out.note('No finished job matches; nothing was done.');
-    return all ? EXIT.ok : EXIT.failed;
-  }
+  const all = !isIds(which) || matched === which.length;
   const where = [...counts.keys()].map((queue) => `"${queue}"`).join(', ');
-  const doing = `replay ${many(total, 'finished job')} of ${where}`;
-  if (given.flag('dry-run')) {
-    if (out.json) await out.value({ matched: total, replayed: 0, keyTaken: 0, finished: false });
-    out.note(`This would ${doing}. Nothing was done.`);
-    return all ? EXIT.ok : EXIT.failed;
-  }
-  const ask = args.length === 0 || given.flag('completed');
-  if (ask && !(await confirmed(call, doing))) return EXIT.failed;
-  const { moved, keyTaken, finished, error } = await everyBatch(call, counts, total, batch);
-  if (out.json) await out.value({ matched: total, replayed: moved, keyTaken, finished });
+  const about = {
+    ...{ matched, none: 'No finished job matches', nothing: { replayed: 0, keyTaken: 0 } },
+    doing: `replay ${many(matched, 'finished job')} of ${where}`,
+    ask: args.length === 0 || given.flag('completed'),
+  };
+  const exit = await asked(call, about, all ? EXIT.ok : EXIT.failed);
+  if (exit !== null) return exit;
+  const { moved, keyTaken, finished, error } = await inEveryQueue(
+    call,
+    matched,
+    counts.keys(),
+    (queue) => {
+      const some = counts.get(queue) as Which;
+      const act = { act: 'replay', queue, filter: isIds(some) ? null : some } as const;
+      return replaying({
+        ...{ pool: session.pool, read: (ask) => session.read(ask), names: session.names(queue) },
+        ...{ which: some, batch, signal, completed: given.flag('completed') },
+        repeatEffects: given.flag('repeat-effects'),
+        record: recordOf(act, actOptions(given)),
+      });
+    },
+  );
+  if (out.json) await out.value({ matched, replayed: moved, keyTaken, finished });
   else await out.line(`${moved.toLocaleString('en')} replayed`);
   if (error) throw new Partly(error, soFar(moved, 'replayed'));
   if (keyTaken > 0)
     out.note(`${many(keyTaken, 'job')} stayed: the idempotency key stands for another job now.`);
   if (!finished) out.note('Interrupted. The same command goes on with the rest.');
   if (!finished) return EXIT.interrupted;
-  return all && (args.length === 0 || moved === total) ? EXIT.ok : EXIT.failed;
-}
-
-async function everyBatch(
-  { session, given, out, signal }: Call,
-  counts: ReadonlyMap<string, Which>,
-  total: number,
-  batch: number,
-): Promise<ReplayStep & { readonly error?: unknown }> {
-  const progress = new Progress(out, total);
-  const sum = { found: 0, moved: 0, keyTaken: 0 };
-  let finished = true;
-  for (const [queue, which] of counts) {
-    const filter = Array.isArray(which) ? null : which;
-    const work: ReplayWork = {
-      ...{ pool: session.pool, read: (ask) => session.read(ask), names: session.names(queue) },
-      ...{ which, batch, signal, completed: given.flag('completed') },
-      repeatEffects: given.flag('repeat-effects'),
-      record: recordOf({ act: 'replay', queue, filter }, actOptions(given)),
-    };
-    const before = { ...sum };
-    finished = false;
-    try {
-      for await (const step of replaying(work)) {
-        sum.found = before.found + step.found;
-        sum.moved = before.moved + step.moved;
-        sum.keyTaken = before.keyTaken + step.keyTaken;
-        finished = step.finished;
-        progress.update(sum.found);
-      }
-    } catch (error) {
-      progress.end();
-      return { ...sum, finished: false, error };
-    }
-    if (!finished) break;
-  }
-  progress.end();
-  return { ...sum, finished };
+  return all && (args.length === 0 || moved === matched) ? EXIT.ok : EXIT.failed;
 }

@@ -7,16 +7,13 @@ import {
 import { databaseNow } from '../../../inspect/reading/clock.js';
 import { span } from '../../../inspect/reading/words.js';
 import type { Call } from '../../command.js';
-import { UsageError } from '../../failures.js';
 import { filterOf } from '../../parse/filters.js';
-import type { TableColumn } from '../../print/table.js';
+import { right, type TableColumn } from '../../print/table.js';
 import { sinceMs } from '../../print/views.js';
 
 type Group = DeadLetterGroupRow & { readonly queue: string };
 
-export async function run({ args, given, session, out }: Call): Promise<void> {
-  if (args.length > 0)
-    throw new UsageError(`dead-letters groups takes no argument, but "${args[0]}" was given.`);
+export async function run({ given, session, out }: Call): Promise<void> {
   const filter = filterOf(given);
   const byKey = given.flag('by-key');
   const queues = await session.queues(given.texts('queue'));
@@ -39,12 +36,12 @@ const columns = (
   now: number,
   shown: { readonly queue: boolean; readonly key: boolean },
 ): readonly TableColumn<Group>[] => [
-  { title: 'JOBS', of: ({ jobs }) => jobs.toLocaleString('en'), align: 'right' },
+  right('JOBS', ({ jobs }) => jobs.toLocaleString('en')),
   ...(shown.queue ? [{ title: 'QUEUE', of: ({ queue }: Group) => queue }] : []),
   { title: 'TYPE', of: ({ type }) => type },
   ...(shown.key ? [{ title: 'KEY', of: ({ key }: Group) => key }] : []),
-  { title: 'OLDEST', of: ({ oldest }) => span(sinceMs(oldest, now) ?? 0), align: 'right' },
-  { title: 'NEWEST', of: ({ newest }) => span(sinceMs(newest, now) ?? 0), align: 'right' },
+  right('OLDEST', ({ oldest }) => span(sinceMs(oldest, now) ?? 0)),
+  right('NEWEST', ({ newest }) => span(sinceMs(newest, now) ?? 0)),
   { title: 'EXAMPLE', of: ({ example }) => example },
   { title: 'ERROR', of: ({ error }) => error },
 ];

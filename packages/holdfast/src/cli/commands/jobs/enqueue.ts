@@ -1,17 +1,23 @@
 /**
- * `holdfast enqueue TYPE [PAYLOAD]`: one job from the command line, or with --lines one for every line of stdin, in
- * one transaction and in their order. The payload is JSON, as an argument or from stdin with `-`. It is not checked against the schema of the type's definition, which only the
- * application knows: the worker checks it.
+ * `holdfast enqueue TYPE [PAYLOAD]`: one job, or with --lines one for every line of stdin, in one transaction and in their
+ * order. Only the application knows the schema of the payload, so the worker checks it.
  */
 import { ACTING } from '../../../api/act/acts.js';
 import { many } from '../../../inspect/reading/words.js';
 import { type EnqueueOptions, job } from '../../../job/job.js';
+import { defined } from '../../../job/options/known-options.js';
 import type { UniqueOptions } from '../../../job/unique.js';
 import { withTransaction } from '../../../postgres/connect/pool.js';
 import type { Call, Given } from '../../command.js';
 import { UsageError } from '../../failures.js';
-import { countOption, dueOptions, priorityOption } from '../../parse/filters.js';
-import { parsePayload, readStdin } from '../../parse/payload.js';
+import {
+  countIfGiven,
+  countOption,
+  dueOptions,
+  parsePayload,
+  priorityOption,
+  readStdin,
+} from '../../parse/values.js';
 
 function headersOf(list: readonly string[] | undefined): Record<string, string> | undefined {
   if (!list) return undefined;
@@ -29,14 +35,12 @@ const NOTHING = 'nothing was enqueued';
 
 /** Checked where it is used, with a message that names what is allowed. */
 function uniqueOf(given: Given): { unique?: UniqueOptions } {
-  const [key, scope, onConflict, window] = ['unique', 'while', 'on-conflict', 'window'].map(
-    (name) => given.text(name),
-  );
-  const terms = {
-    ...(scope !== undefined && { while: scope }),
-    ...(onConflict !== undefined && { onConflict }),
-    ...(window !== undefined && { window }),
-  };
+  const key = given.text('unique');
+  const terms = defined({
+    while: given.text('while'),
+    onConflict: given.text('on-conflict'),
+    window: given.text('window'),
+  });
   if (key !== undefined) return { unique: { key, ...terms } as UniqueOptions };
   if (Object.keys(terms).length === 0) return {};
   throw new UsageError(
@@ -67,29 +71,21 @@ export async function run(call: Call): Promise<void> {
   const type = args[0] as string;
   const queue = given.text('queue') ?? 'inbox';
   const definition = job(type, { queue, version: countOption(given, 'job-version', 1) });
-  const [key, group, idempotencyKey] = ['partition-key', 'group', 'idempotency-key'].map((name) =>
-    given.text(name),
-  );
-  const headers = headersOf(given.texts('header'));
-  const [row] = await session.queues([queue]);
-  const { holdfast } = await import('../../../holdfast.js');
-  const hf = holdfast({
-    ...session.address,
-    pool: session.pool,
-    schema: session.schema,
-  });
   const options: object = {
-    ...(key !== undefined && { partitionKey: key }),
-    ...(group !== undefined && { group }),
-    ...(idempotencyKey !== undefined && { idempotencyKey }),
-    ...dueOptions(given),
-    ...(given.text('priority') !== undefined && { priority: priorityOption(given) }),
-    ...(given.text('max-attempts') !== undefined && {
-      maxAttempts: countOption(given, 'max-attempts', 5),
+    ...defined({
+      partitionKey: given.text('partition-key'),
+      group: given.text('group'),
+      idempotencyKey: given.text('idempotency-key'),
+      priority: priorityOption(given),
+      maxAttempts: countIfGiven(given, 'max-attempts'),
+      headers: headersOf(given.texts('header')),
     }),
-    ...(headers && { headers }),
+    ...dueOptions(given),
     ...uniqueOf(given),
   };
+  const [row] = await session.queues([queue]);
+  const { holdfast } = await import('../../../holdfast.js');
+  const hf = holdfast({ ...session.address, pool: session.pool, schema: session.schema });
   const items = payloads.map((value) => definition.item(value, options as EnqueueOptions));
   const enqueued = await withTransaction(
     session.pool,
@@ -102,7 +98,7 @@ export async function run(call: Call): Promise<void> {
     out.note('That job waited under this unique key; it was replaced.');
   else if (enqueued.some(({ deduplicated }) => deduplicated))
     out.note('This key stands for that job already; nothing was added.');
-  if (given.flag('lines') && key !== undefined && row?.ordering === 'none')
+  if (given.flag('lines') && given.text('partition-key') !== undefined && row?.ordering === 'none')
     out.note(`"${queue}" is read by time: jobs of one key may run side by side there.`);
   if (given.flag('lines')) out.note(`${many(enqueued.length, 'job')} enqueued.`);
 }

@@ -1,14 +1,12 @@
 /** `holdfast explain ID`: why is this job not running? */
-
 import { ringOwner } from '../../../api/look/ring.js';
 import { explainJob } from '../../../inspect/explain/explain.js';
 import { type Call, EXIT } from '../../command.js';
-import { oneId } from '../../parse/ids.js';
-import { pasteable } from '../../print/paste.js';
-import { plain } from '../../print/table.js';
+import { oneId } from '../../parse/values.js';
+import { pasteable, plain } from '../../print/table.js';
 
 export async function run({ args, given, session, out }: Call): Promise<number> {
-  const id = oneId(args, 'explain');
+  const id = oneId(args);
   const queues = given.texts('queue');
   if (queues) await session.queues(queues);
   const answer = await session.read((db) =>

@@ -2,20 +2,15 @@
 import { type ShownJob, showJob } from '../../../inspect/job/show.js';
 import type { Call } from '../../command.js';
 import { Failure } from '../../failures.js';
-import { oneId } from '../../parse/ids.js';
-import { plain } from '../../print/table.js';
+import { oneId } from '../../parse/values.js';
 
-interface HistoryEntry {
-  readonly at?: string;
-  readonly attempt?: number;
-  readonly outcome?: string;
-  readonly worker?: string;
-  readonly error?: string;
-}
+type HistoryEntry = Readonly<
+  Partial<Record<'at' | 'outcome' | 'worker' | 'error', string> & { attempt: number }>
+>;
 
 export async function run({ args, given, session, out }: Call): Promise<void> {
-  const id = oneId(args, 'jobs show');
-  const queues = (await session.queues(given.texts('queue'))).map((queue) => queue.name);
+  const id = oneId(args);
+  const queues = await session.queueNames(given.texts('queue'));
   const withPayload = given.flag('payload');
   const job = await session.read((db) => showJob(db, session.schema, queues, id, withPayload));
   if (!job) {
@@ -25,23 +20,11 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
     );
   }
   const { payload, result, ...rest } = job;
-  if (out.json) {
-    await out.value(withPayload ? { ...rest, payload, result } : rest);
-    return;
-  }
-  for (const [name, value] of Object.entries(lines(job))) {
-    if (value === null) continue;
-    await out.line(`${out.paint(name.padEnd(16), 'dim')} ${plain(String(value))}`);
-  }
-  if (withPayload) {
-    await out.line('\npayload');
-    await out.line(JSON.stringify(payload, null, 2));
-    if (result !== null) {
-      await out.line('\nresult');
-      await out.line(JSON.stringify(result, null, 2));
-    }
-  }
-  await history(out, Array.isArray(job.history) ? job.history : []);
+  if (out.json) return out.value(withPayload ? { ...rest, payload, result } : rest);
+  await out.facts(lines(job));
+  if (withPayload) await out.part('payload', payload);
+  if (withPayload && result !== null) await out.part('result', result);
+  if (Array.isArray(job.history)) await history(out, job.history);
 }
 
 function lines(job: ShownJob): Record<string, string | number | null> {

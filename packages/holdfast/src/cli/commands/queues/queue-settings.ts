@@ -3,47 +3,30 @@ import { type QueueOptions, removeQueue, setQueue } from '../../../api/act/queue
 import { describePaused } from '../../../inspect/queue/paused.js';
 import type { QueueRow } from '../../../inspect/queue/queues.js';
 import { many, span } from '../../../inspect/reading/words.js';
+import { defined } from '../../../job/options/known-options.js';
 import { withTransaction } from '../../../postgres/connect/pool.js';
 import { type QueueLoss, queueLoss } from '../../../schema/drop-queue.js';
 import { actOptions } from '../../actor.js';
-import { confirmed } from '../../ask/confirm.js';
+import { confirmed } from '../../ask.js';
 import { type Call, EXIT, type Given } from '../../command.js';
-import { UsageError } from '../../failures.js';
-import { countOption } from '../../parse/filters.js';
-import { turnOptions } from '../../parse/turn-options.js';
-import { oneName } from './queues.js';
-
-function onOff(text: string): boolean {
-  if (text === 'on' || text === 'off') return text === 'on';
-  throw new UsageError(`--notify must be on or off, not "${text}".`);
-}
-
-/** `0` is a time as well. */
-const time = (text: string) => (text === '0' ? 0 : text);
+import { countIfGiven, readOptions, switchOption } from '../../parse/values.js';
 
 function settingsOf(given: Given): QueueOptions {
-  const part = <Value>(option: string, name: string, of: (text: string) => Value) => {
-    const text = given.text(option);
-    return text === undefined ? {} : { [name]: of(text) };
-  };
-  return {
-    ...part('archive-retention', 'archiveRetention', time),
-    ...part('idempotency-retention', 'idempotencyRetention', time),
-    ...part('effect-retention', 'effectRetention', time),
-    ...part('audit-retention', 'auditRetention', time),
-    ...part('age-after', 'ageAfter', time),
-    ...part('max-pending', 'maxPending', (text) =>
-      text === 'off' ? text : countOption(given, 'max-pending', 1),
-    ),
-    ...part('max-payload-bytes', 'maxPayloadBytes', () =>
-      countOption(given, 'max-payload-bytes', 1),
-    ),
-    ...part('notify', 'notify', onOff),
-    // Checked where they are used, with a message that names what is allowed.
-    ...part('ordering', 'ordering', String),
-    ...part('dead-letters', 'deadLetters', String),
-    ...turnOptions(given),
-  } as QueueOptions;
+  /** `0` is a time as well. */
+  const time = (name: string) => (given.text(name) === '0' ? 0 : given.text(name));
+  const most = given.text('max-pending') === 'off' ? 'off' : countIfGiven(given, 'max-pending');
+  const settings = {
+    archiveRetention: time('archive-retention'),
+    idempotencyRetention: time('idempotency-retention'),
+    effectRetention: time('effect-retention'),
+    auditRetention: time('audit-retention'),
+    ageAfter: time('age-after'),
+    maxPending: most,
+    maxPayloadBytes: countIfGiven(given, 'max-payload-bytes'),
+    notify: switchOption(given, 'notify'),
+  } as const;
+  // The times are checked where they are used.
+  return { ...defined(settings), ...readOptions(given) } as QueueOptions;
 }
 
 const SETTINGS: Readonly<Record<string, (row: QueueRow) => string>> = {
@@ -64,16 +47,16 @@ const SETTINGS: Readonly<Record<string, (row: QueueRow) => string>> = {
 
 async function show({ out }: Call, before: QueueRow, after: QueueRow): Promise<void> {
   if (out.json) return out.value(after);
-  for (const [name, of] of Object.entries(SETTINGS)) {
+  const facts = Object.entries(SETTINGS).map(([name, of]) => {
     const [was, is] = [of(before), of(after)];
-    const changed = was === is ? '' : ` (was ${was})`;
-    await out.line(`${out.paint(name.padEnd(22), 'dim')} ${is}${changed}`);
-  }
+    return [name, was === is ? is : `${is} (was ${was})`];
+  });
+  await out.facts(Object.fromEntries(facts), 22);
 }
 
 export async function runSet(call: Call): Promise<void> {
   const { args, given, session, out } = call;
-  const name = oneName(args, 'set');
+  const name = args[0] as string;
   const [row] = (await session.queues([name])) as [QueueRow];
   const settings = settingsOf(given);
   if (Object.keys(settings).length === 0) {
@@ -93,7 +76,7 @@ const lost = ({ archived, keys, markers }: QueueLoss) =>
 
 export async function runDrop(call: Call): Promise<number> {
   const { args, given, session, out } = call;
-  const name = oneName(args, 'drop');
+  const name = args[0] as string;
   await session.queues([name]);
   const loss = await withTransaction(session.pool, (client) =>
     queueLoss(client, session.schema, name),

@@ -4,22 +4,14 @@ import { makeQueue, partOf } from '../../../api/act/queue-settings.js';
 import { openQueues, queueFigures } from '../../../inspect/queue/overview.js';
 import { describePaused, isPartlyPaused } from '../../../inspect/queue/paused.js';
 import type { QueueRow } from '../../../inspect/queue/queues.js';
+import { defined } from '../../../job/options/known-options.js';
 import { nearest } from '../../../job/options/nearest.js';
 import type { QueuePart } from '../../../operate/queue.js';
-import type { NewQueueOptions } from '../../../schema/queue.js';
 import { actOptions } from '../../actor.js';
-import { mistyped } from '../../ask/mistyped.js';
 import type { Call } from '../../command.js';
-import { UsageError } from '../../failures.js';
-import { turnOptions } from '../../parse/turn-options.js';
-import { noteLocked } from '../../print/locked.js';
-import { queueColumns } from '../../print/views.js';
-
-export function oneName(args: readonly string[], verb: string): string {
-  const [name, ...rest] = args;
-  if (!name || rest.length > 0) throw new UsageError(`Write: holdfast queues ${verb} NAME`);
-  return name;
-}
+import { mistyped } from '../../mistyped.js';
+import { readOptions } from '../../parse/values.js';
+import { noteLocked, queueColumns } from '../../print/views.js';
 
 export async function runList({ session, out }: Call): Promise<number> {
   const { queues, locked } = await session.read((db, part) =>
@@ -31,16 +23,9 @@ export async function runList({ session, out }: Call): Promise<number> {
 }
 
 export async function runCreate({ args, given, session, out }: Call): Promise<void> {
-  const name = oneName(args, 'create');
-  // Checked where they are used, with a message that names what is allowed.
-  const [ordering, deadLetters] = [given.text('ordering'), given.text('dead-letters')];
-  const options = {
-    ...(ordering !== undefined && { ordering }),
-    ...(deadLetters !== undefined && { deadLetters }),
-    ...turnOptions(given),
-  } as NewQueueOptions;
+  const name = args[0] as string;
   const names = session.names(name);
-  const created = await makeQueue(session.pool, names, options, actOptions(given));
+  const created = await makeQueue(session.pool, names, readOptions(given), actOptions(given));
   await (out.json ? out.value({ queue: name, created }) : out.line(name));
   out.note(
     created ? `Queue "${name}" was created.` : `Queue "${name}" exists already; nothing was done.`,
@@ -48,9 +33,8 @@ export async function runCreate({ args, given, session, out }: Call): Promise<vo
 }
 
 async function pause({ args, given, session, out }: Call, paused: boolean): Promise<void> {
-  const name = oneName(args, paused ? 'pause' : 'resume');
-  const [type, key] = [given.text('type'), given.text('partition-key')];
-  const part = partOf({ ...(type !== undefined && { type }), ...(key !== undefined && { key }) });
+  const name = args[0] as string;
+  const part = partOf(defined({ type: given.text('type'), key: given.text('partition-key') }));
   const [before] = (await session.queues([name])) as [QueueRow];
   const options = actOptions(given);
   const was = await turnQueue(session.pool, session.names(name), paused, options, part);

@@ -1,19 +1,15 @@
 /**
- * `holdfast ring`: which worker comes first for how many of the 1024 buckets of a queue that is read by key,
- * and with --partition-key, which one comes first for that key. It is a preference: a worker with a free handler takes
- * any due job. A queue that is read by time has no ring.
+ * `holdfast ring`: which worker comes first for how many of the 1024 buckets of a queue that is read by key, or for one
+ * key. It is a preference: a worker with a free handler takes any due job. A queue that is read by time has no ring.
  */
-
 import { membersOf } from '../../../api/look/ring.js';
 import { ringOwners } from '../../../fleet/ring.js';
 import { listWorkers } from '../../../inspect/fleet/workers.js';
 import { BUCKETS, bucketOf, checkKey } from '../../../job/key.js';
 import type { Call } from '../../command.js';
-import { UsageError } from '../../failures.js';
-import { plain } from '../../print/table.js';
+import { plain, right } from '../../print/table.js';
 
-export async function run({ args, given, session, out }: Call): Promise<void> {
-  if (args.length > 0) throw new UsageError(`ring takes no argument, but "${args[0]}" was given.`);
+export async function run({ given, session, out }: Call): Promise<void> {
   const queues = await session.queues(given.texts('queue'));
   const all = await session.read((db) => listWorkers(db, session.schema));
   const workers = all.filter((worker) => worker.status === 'alive');
@@ -39,12 +35,8 @@ export async function run({ args, given, session, out }: Call): Promise<void> {
   await out.rows(rings.flatMap(shares), [
     { title: 'QUEUE', of: (row) => row.queue },
     { title: 'WORKER', of: (row) => row.worker },
-    { title: 'BUCKETS', of: (row) => row.buckets, align: 'right' },
-    {
-      title: 'SHARE',
-      of: (row) => `${((row.buckets / BUCKETS) * 100).toFixed(1)} %`,
-      align: 'right',
-    },
+    right('BUCKETS', (row) => row.buckets),
+    right('SHARE', (row) => `${((row.buckets / BUCKETS) * 100).toFixed(1)} %`),
   ]);
 }
 

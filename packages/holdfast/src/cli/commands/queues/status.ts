@@ -1,25 +1,21 @@
 /** `holdfast status`: every queue and every worker at a glance. */
 import { grantFix } from '../../../inspect/doctor/rights.js';
 import { stateOf } from '../../../inspect/fleet/workers.js';
-import type {
-  PartialOverview,
-  QueueOverview,
-  WorkerOverview,
-} from '../../../inspect/queue/overview.js';
-import { queueFigures } from '../../../inspect/queue/overview.js';
-import { type Read, readableOverview } from '../../../inspect/queue/readable.js';
+import { type PartialOverview, queueFigures } from '../../../inspect/queue/overview.js';
+import { readableOverview } from '../../../inspect/queue/readable.js';
 import { tableText } from '../../../inspect/reading/rights.js';
 import { many } from '../../../inspect/reading/words.js';
 import { type Call, EXIT } from '../../command.js';
-import { lockedValues, noteLocked } from '../../print/locked.js';
-import { busyText, queueColumns, workerValue } from '../../print/views.js';
+import { busyText, lockedPart, noteLocked, queueColumns, workerValue } from '../../print/views.js';
 
 export async function run({ given, session, out }: Call): Promise<number> {
   const wanted = given.texts('queue');
   if (wanted) await session.queues(wanted);
-  const read: Read = (work) => session.read(work);
-  const options = { queues: wanted, withRates: true };
-  const { seen, lacking, denied } = await readableOverview(read, session.schema, options);
+  const { seen, lacking, denied } = await readableOverview(
+    (work) => session.read(work),
+    session.schema,
+    { queues: wanted, withRates: true },
+  );
   if (!seen) throw denied;
   await show(seen, out);
   const exit = noteLocked(out, seen.locked);
@@ -38,19 +34,19 @@ async function show(seen: PartialOverview, out: Call['out']): Promise<void> {
     await out.value({
       queues: seen.queues.map(queueFigures),
       workers: seen.workers.map((worker) => workerValue(worker, complete)),
-      ...(complete ? {} : { locked: lockedValues(seen.locked) }),
+      ...lockedPart(seen.locked),
     });
     return;
   }
-  await out.rows<QueueOverview>(seen.queues, queueColumns);
+  await out.rows(seen.queues, queueColumns);
   await out.line('');
-  await out.line(workerLine(seen.workers, complete));
+  await out.line(workerLine(seen, complete));
   if (seen.queues.some(({ counts }) => counts.approximate)) {
     out.note('~ is an estimate: the queue is too large to count at a glance.');
   }
 }
 
-export function workerLine(workers: readonly WorkerOverview[], complete: boolean): string {
+function workerLine({ workers }: PartialOverview, complete: boolean): string {
   const of = (state: string) => workers.filter(({ worker }) => stateOf(worker) === state);
   const held = workers.reduce((sum, worker) => sum + worker.held, 0);
   const parts = [`${many(of('alive').length, 'worker')} alive`];

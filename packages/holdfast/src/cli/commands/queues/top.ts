@@ -1,13 +1,12 @@
 /**
- * `holdfast top`: the system, drawn again and again. On a terminal it draws over itself on a screen of its
- * own, which is gone at the end; elsewhere frames follow each other. Rates are those between two
- * frames. A database that goes away for a while is said and waited for.
+ * `holdfast top`: the system, drawn again and again. A terminal gets a screen of its own, which is gone at the end;
+ * elsewhere frames follow each other. Rates are those between two frames. A database that is away is waited for.
  */
+import { setTimeout } from 'node:timers/promises';
 import { openOverview, type PartialOverview } from '../../../inspect/queue/overview.js';
 import { durationMs } from '../../../job/options/duration.js';
 import { isOutage, isTransient } from '../../../postgres/connect/transient.js';
 import { type Call, EXIT } from '../../command.js';
-import { UsageError } from '../../failures.js';
 import { frameLines, frameValue, type Rates, ratesBetween } from '../../print/frame.js';
 import { plain } from '../../print/table.js';
 
@@ -21,8 +20,7 @@ const REST = '\u001b[J';
 const ENDS = ['SIGTERM', 'SIGHUP'] as const;
 
 export async function run(call: Call): Promise<number> {
-  const { given, session, out, signal, args } = call;
-  if (args.length > 0) throw new UsageError(`top takes no argument, but "${args[0]}" was given.`);
+  const { given, session, out, signal } = call;
   const every = given.text('every');
   const everyMs = every === undefined ? 2_000 : durationMs(every, '--every', { min: 100 });
   const once = given.flag('once');
@@ -42,7 +40,7 @@ export async function run(call: Call): Promise<number> {
         for (const line of frameLines(out, seen, rates, session.schema)) await out.line(line);
       if (once) return seen?.locked.length ? EXIT.failed : EXIT.ok;
       before = seen ?? before;
-      await pause(everyMs, ended);
+      await setTimeout(everyMs, undefined, { signal: ended }).catch(() => undefined);
     }
     return quit.signal.aborted ? EXIT.ok : EXIT.interrupted;
   } finally {
@@ -102,17 +100,4 @@ function takeScreen({ out }: Call, quit: () => void): () => void {
     }
     stdout.write(LEAVE);
   };
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    if (signal.aborted) done();
-    else signal.addEventListener('abort', done);
-  });
 }

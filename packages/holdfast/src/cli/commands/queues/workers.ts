@@ -5,9 +5,8 @@ import { openOverview } from '../../../inspect/queue/overview.js';
 import { nearest } from '../../../job/options/nearest.js';
 import { actOptions } from '../../actor.js';
 import type { Call } from '../../command.js';
-import { Failure, UsageError } from '../../failures.js';
-import { noteLocked } from '../../print/locked.js';
-import { workerColumns, workerValue } from '../../print/views.js';
+import { Failure } from '../../failures.js';
+import { noteLocked, workerColumns, workerValue } from '../../print/views.js';
 
 export async function runList({ given, session, out }: Call): Promise<number> {
   const { workers, locked } = await session.read((db, part) =>
@@ -21,8 +20,7 @@ export async function runList({ given, session, out }: Call): Promise<number> {
 }
 
 export async function runDrain({ args, given, session, out }: Call): Promise<void> {
-  const [id, ...rest] = args;
-  if (!id || rest.length > 0) throw new UsageError('Write: holdfast workers drain ID');
+  const id = args[0] as string;
   const was = await drain(session.pool, session.schema, id, actOptions(given));
   if (was === null || was === 'dead') {
     const known = (await session.read((db) => listWorkers(db, session.schema))).map(({ id }) => id);

@@ -1,6 +1,7 @@
 /** `holdfast dashboard`: serves it until Ctrl-C or SIGTERM. The address goes to stdout, what it means to stderr. */
 import { type Holdfast, holdfast } from '../../../holdfast.js';
-import { HoldfastError } from '../../../job/errors/errors.js';
+import { HoldfastError } from '../../../job/errors/holdfast-error.js';
+import { defined } from '../../../job/options/known-options.js';
 import { VERSION } from '../../../job/options/version.js';
 import { actor } from '../../actor.js';
 import { type Call, EXIT } from '../../command.js';
@@ -22,18 +23,17 @@ export async function run(call: Call): Promise<number> {
     );
   const { given, session, out, signal } = call;
   const token = process.env.HOLDFAST_DASHBOARD_TOKEN || undefined;
-  const [host, path, hosts] = [given.text('host'), given.text('path'), given.texts('allow-host')];
   const write = given.flag('write');
   const hf = holdfast({ ...session.address, schema: session.schema });
   try {
-    const serving = dashboard.serveDashboard(hf, {
-      ...(host !== undefined && { host }),
-      ...portOf(given.text('port')),
-      ...(path !== undefined && { path }),
-      ...(token !== undefined && { token }),
-      ...(hosts && { hosts }),
-      ...{ write, actor: actor() },
+    const options = defined({
+      host: given.text('host'),
+      port: portOf(given.text('port')),
+      path: given.text('path'),
+      hosts: given.texts('allow-host'),
+      ...{ token, write, actor: actor() },
     });
+    const serving = dashboard.serveDashboard(hf, options);
     const server = await serving.catch(asUsage);
     await (out.json ? out.value({ url: server.url, write }) : out.line(server.url));
     out.note(`${write ? 'It may act' : 'It only looks; --write lets it act'}. Ctrl-C ends it.`);
@@ -45,9 +45,9 @@ export async function run(call: Call): Promise<number> {
   }
 }
 
-function portOf(text: string | undefined): { port?: number } {
-  if (text === undefined) return {};
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return { port: Number(text) };
+function portOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
   throw new UsageError(`--port must be 0 to 65535, not "${text}".`);
 }
 

@@ -1,28 +1,28 @@
 /**
- * `holdfast doctor`: looks for everything that is known to go wrong, and says for each what it found, why it
- * matters and the fix. Exit code 3 if there is a problem. It changes nothing: what it tries, it rolls back.
+ * `holdfast doctor`: looks for everything that is known to go wrong, and says for each what it found, why it matters and
+ * the fix. It changes nothing: what it tries, it rolls back.
  */
 import { diagnose as diagnoseDatabase } from '../../../api/doctor/doctor.js';
-import { type Finding, LIMITS, type Limits } from '../../../inspect/doctor/doctor.js';
+import {
+  type Finding,
+  LIMITS,
+  type Limits,
+  note,
+  ok,
+  problem,
+} from '../../../inspect/doctor/doctor.js';
 import { type Call, EXIT } from '../../command.js';
-import { UsageError } from '../../failures.js';
-import { pasteable } from '../../print/paste.js';
-import { plain } from '../../print/table.js';
+import { pasteable, plain } from '../../print/table.js';
 import type { Session } from '../../session.js';
-import { judgeEmbedded } from './doctor-embedded.js';
+import { loadPackage } from './load-package.js';
 
-export async function run({ args, session, out }: Call): Promise<number> {
-  if (args.length > 0)
-    throw new UsageError(`doctor takes no argument, but "${args[0]}" was given.`);
+export async function run({ session, out }: Call): Promise<number> {
   const findings = (await diagnose(session)).map((finding) => ({
     ...finding,
     fix: finding.fix && pasteable(finding.fix, session.schema),
   }));
   const problems = findings.filter(({ level }) => level === 'problem').length;
-  for (const finding of findings) {
-    if (out.json) await out.value(finding);
-    else await print(out, finding);
-  }
+  for (const finding of findings) await (out.json ? out.value(finding) : print(out, finding));
   const notes = findings.filter(({ level }) => level === 'note').length;
   out.note(
     problems + notes === 0
@@ -53,4 +53,40 @@ export async function diagnose(
   folder = process.cwd(),
 ): Promise<Finding[]> {
   return [...(await diagnoseDatabase(session, limits)), ...(await judgeEmbedded(folder))];
+}
+
+const CHECK = 'embedded server';
+
+interface Embedded {
+  findEmbedded(folder: string): { dataDir: string; pid: number | null; supervised: boolean } | null;
+}
+
+/** A server whose supervisor was killed: nobody will stop it. Looked for where `startEmbedded` puts it by default. */
+export async function judgeEmbedded(folder = process.cwd()): Promise<Finding[]> {
+  try {
+    const embedded = await loadPackage<Embedded>('@holdfast/embedded');
+    if (!embedded) return [];
+    const found = embedded.findEmbedded(folder);
+    if (!found) return [];
+    const { dataDir, pid, supervised } = found;
+    if (pid === null) return [ok(CHECK, 'none is running here')];
+    if (supervised) return [ok(CHECK, `running, supervised (pid ${pid})`)];
+    return [
+      problem(
+        CHECK,
+        `The embedded PostgreSQL of ${dataDir} (pid ${pid}) runs without a supervisor.`,
+        'The process that started it was killed; nobody will stop it, and it keeps its memory and its port.',
+        `kill -INT ${pid}; or start it again, which stops it first.`,
+      ),
+    ];
+  } catch (error) {
+    return [
+      note(
+        CHECK,
+        `The state of the embedded server in ${folder} could not be read: ${(error as Error).message}`,
+        'Whether one was left running is not known.',
+        'Run the doctor as the user who started it.',
+      ),
+    ];
+  }
 }

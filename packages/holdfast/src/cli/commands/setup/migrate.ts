@@ -14,9 +14,7 @@ const line = ({ id, name, appliedAt, known }: MigrationState) =>
     appliedAt ? `applied ${appliedAt.toISOString()}` : 'pending'
   }${known ? '' : ' (by a newer version)'}`;
 
-export async function run({ args, given, session, out }: Call): Promise<void> {
-  if (args.length > 0)
-    throw new UsageError(`migrate takes no argument, but "${args[0]}" was given.`);
+export async function run({ given, session, out }: Call): Promise<void> {
   if (given.flag('status') && given.flag('sql'))
     throw new UsageError('Give --status or --sql, not both.');
   const { pool, schema } = session;

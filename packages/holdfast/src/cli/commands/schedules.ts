@@ -1,15 +1,16 @@
 /** `holdfast schedules ls | show | pause | resume | run | delete`. */
-import { actOnSchedule, together } from '../../../api/act/acts.js';
-import { scheduleView } from '../../../api/act/schedules.js';
-import { span } from '../../../inspect/reading/words.js';
-import { nearest } from '../../../job/options/nearest.js';
-import { upcoming } from '../../../schedule/instants.js';
-import { findSchedule, readSchedules, type ScheduleRow } from '../../../schedule/list.js';
-import { actOptions } from '../../actor.js';
-import { confirmed } from '../../ask/confirm.js';
-import { type Call, EXIT } from '../../command.js';
-import { Failure, UsageError } from '../../failures.js';
-import { plain, type TableColumn } from '../../print/table.js';
+import { actOnSchedule, together } from '../../api/act/acts.js';
+import { scheduleView } from '../../api/act/schedules.js';
+import { span } from '../../inspect/reading/words.js';
+import { nearest } from '../../job/options/nearest.js';
+import { upcoming } from '../../schedule/instants.js';
+import { findSchedule, readSchedules, type ScheduleRow } from '../../schedule/list.js';
+import { actOptions } from '../actor.js';
+import { confirmed } from '../ask.js';
+import { type Call, EXIT } from '../command.js';
+import { Failure } from '../failures.js';
+import { right, type TableColumn } from '../print/table.js';
+import { worry } from '../print/views.js';
 
 const PAGE = 1_000;
 const UPCOMING = 3;
@@ -22,18 +23,14 @@ const columns: readonly TableColumn<ScheduleRow>[] = [
   { title: 'QUEUE', of: ({ queue }) => queue },
   { title: 'TYPE', of: ({ type }) => type },
   { title: 'WHEN', of: timing },
-  { title: 'NEXT', of: (row) => nextText(row), align: 'right' },
-  {
-    title: 'LAST',
-    of: ({ lastAt, now }) => (lastAt === null ? null : `${span(now - lastAt)} ago`),
-    align: 'right',
-  },
-  { title: 'TICKS', of: ({ ticks }) => ticks, align: 'right' },
+  right('NEXT', nextText),
+  right('LAST', ({ lastAt, now }) => (lastAt === null ? null : `${span(now - lastAt)} ago`)),
+  right('TICKS', ({ ticks }) => ticks),
   { title: 'DECLARED BY', of: ({ declaredBy }) => declaredBy },
   {
     title: 'STATE',
     of: ({ paused }) => (paused ? 'paused' : 'on'),
-    style: ({ paused }) => (paused ? 'worry' : null),
+    style: ({ paused }) => worry(paused),
   },
 ];
 
@@ -43,22 +40,15 @@ function nextText({ nextAt, now, paused }: ScheduleRow): string | null {
   return nextAt > now ? `in ${span(nextAt - now)}` : `${span(now - nextAt)} overdue`;
 }
 
-function oneName(args: readonly string[], verb: string): string {
-  const [name, ...rest] = args;
-  if (!name || rest.length > 0) throw new UsageError(`Write: holdfast schedules ${verb} NAME`);
-  return name;
-}
-
 const namesOf = (call: Call) => call.session.names('inbox');
 
 export async function runList(call: Call): Promise<void> {
   const { given, session, out } = call;
   const queue = given.text('queue');
   if (queue) await session.queues([queue]);
-  const declaredBy = given.text('declared-by');
   const filter = {
-    ...{ queue, declaredBy, prefix: given.text('prefix') },
-    paused: given.flag('paused') ? true : undefined,
+    ...{ queue, declaredBy: given.text('declared-by'), prefix: given.text('prefix') },
+    paused: given.flag('paused') || undefined,
   };
   let after: string | null = null;
   for (let first = true; ; first = false) {
@@ -74,7 +64,8 @@ export async function runList(call: Call): Promise<void> {
   }
 }
 
-async function found(call: Call, name: string): Promise<ScheduleRow> {
+async function found(call: Call): Promise<ScheduleRow> {
+  const name = call.args[0] as string;
   const row = await call.session.read((db) => findSchedule(db, namesOf(call), name));
   if (row) return row;
   const others = await call.session.read((db) =>
@@ -87,8 +78,8 @@ async function found(call: Call, name: string): Promise<ScheduleRow> {
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
 export async function runShow(call: Call): Promise<void> {
-  const { args, given, out } = call;
-  const row = await found(call, oneName(args, 'show'));
+  const { given, out } = call;
+  const row = await found(call);
   const withPayload = given.flag('payload');
   const after = row.nextInstant === null ? row.now : row.nextInstant - 1;
   const next = upcoming(row, after, UPCOMING).map(iso);
@@ -97,7 +88,7 @@ export async function runShow(call: Call): Promise<void> {
     await out.value({ ...view, ...(withPayload && { payload }), upcoming: next });
     return;
   }
-  const lines: Record<string, string | number | null> = {
+  await out.facts({
     ...{
       name: row.name,
       queue: row.queue,
@@ -112,14 +103,8 @@ export async function runShow(call: Call): Promise<void> {
     instants: next.join(', ') || null,
     ...{ last: iso(row.lastInstant), 'last job': row.lastJob },
     ...{ ticks: row.ticks, skipped: row.skipped, missed: row.missed },
-  };
-  for (const [name, value] of Object.entries(lines)) {
-    if (value === null) continue;
-    await out.line(`${out.paint(name.padEnd(16), 'dim')} ${plain(String(value))}`);
-  }
-  if (!withPayload) return;
-  await out.line('\npayload');
-  await out.line(JSON.stringify(JSON.parse(row.payload), null, 2));
+  });
+  if (withPayload) await out.part('payload', JSON.parse(row.payload));
 }
 
 /** Does it, and writes its row in the audit, in one transaction. */
@@ -134,9 +119,8 @@ function act<Verb extends Parameters<typeof actOnSchedule>[2]>(
 }
 
 async function turn(call: Call, paused: boolean): Promise<void> {
-  const { args, out } = call;
-  const name = oneName(args, paused ? 'pause' : 'resume');
-  await found(call, name);
+  const { out } = call;
+  const { name } = await found(call);
   const { changed } = await act(call, paused ? 'pause_schedule' : 'resume_schedule', name);
   await (out.json ? out.value({ schedule: name, paused }) : out.line(name));
   const state = paused ? 'paused' : 'on';
@@ -153,9 +137,8 @@ export const runPause = (call: Call) => turn(call, true);
 export const runResume = (call: Call) => turn(call, false);
 
 export async function runRun(call: Call): Promise<void> {
-  const { args, out } = call;
-  const name = oneName(args, 'run');
-  await found(call, name);
+  const { out } = call;
+  const { name } = await found(call);
   const { id, skipped } = await act(call, 'run_schedule', name);
   await (out.json ? out.value({ schedule: name, id, skipped }) : out.line(id));
   if (skipped)
@@ -165,13 +148,12 @@ export async function runRun(call: Call): Promise<void> {
 }
 
 export async function runDelete(call: Call): Promise<number> {
-  const { args, out } = call;
-  const name = oneName(args, 'delete');
-  const row = await found(call, name);
+  const { out } = call;
+  const { name, declaredBy } = await found(call);
   if (!(await confirmed(call, `delete schedule "${name}"`))) return EXIT.failed;
   await act(call, 'delete_schedule', name);
   await (out.json ? out.value({ schedule: name, deleted: true }) : out.line(name));
-  if (row.declaredBy !== null)
-    out.note(`"${row.declaredBy}" declares it in code: it comes back with the next declaration.`);
+  if (declaredBy !== null)
+    out.note(`"${declaredBy}" declares it in code: it comes back with the next declaration.`);
   return EXIT.ok;
 }

@@ -1,12 +1,12 @@
 /**
- * A type or a key may be named before its first job is there, so a name that nobody knows is no error; the operator
- * is told of it, for it may be mistyped. The act is done by then: what cannot be read is not said.
+ * A type or a key may be named before its first job is there, so an unknown name is no error; the operator is told. The act
+ * is done by then, so an error here is not shown.
  */
-import { listWorkers, versionsOf } from '../../inspect/fleet/workers.js';
-import { seenNames } from '../../inspect/queue/seen-names.js';
-import { nearest } from '../../job/options/nearest.js';
-import type { QueuePart } from '../../operate/queue.js';
-import type { Session } from '../session.js';
+import { listWorkers, versionsOf } from '../inspect/fleet/workers.js';
+import { seenNames } from '../inspect/queue/seen-names.js';
+import { nearest } from '../job/options/nearest.js';
+import type { QueuePart } from '../operate/queue.js';
+import type { Session } from './session.js';
 
 /** Null: it is known, or nothing could be read. */
 export async function mistyped(
