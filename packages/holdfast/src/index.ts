@@ -62,6 +62,7 @@ export type {
 } from './job/limit.js';
 export type { Duration } from './job/options/duration.js';
 export type { OrderOptions } from './job/order.js';
+export type { QueueName, Register } from './job/queue-name.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';

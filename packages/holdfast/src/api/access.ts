@@ -1,6 +1,8 @@
 /** What the methods of a Holdfast share: they ask through `inspect`, in read-only transactions, and act through `operate`. */
+
 import type pg from 'pg';
 import { type Part, type ReadOptions, reading } from '../inspect/reading/reading.js';
+import type { QueueName } from '../job/queue-name.js';
 import type { ConnectionOptions } from '../postgres/connect/pool.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Logger } from '../postgres/log/log.js';
@@ -23,7 +25,7 @@ export interface Access {
 /** Which queue a method is about. */
 export interface QueueChoice {
   /** Default `inbox`. */
-  readonly queue?: string;
+  readonly queue?: QueueName;
 }
 
 export function ask<Value>(

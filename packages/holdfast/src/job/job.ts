@@ -4,12 +4,14 @@
  * passed, and the handler gets what the schema makes of it. `upgrade` brings payloads of older versions up step by step;
  * those of newer versions are not claimed.
  */
+
 import { HoldfastError, invalid, shown } from './errors/holdfast-error.js';
 import { checkType } from './key.js';
 import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
 import { type Duration, durationMs } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
 import { refuseOrdering } from './order.js';
+import type { QueueName } from './queue-name.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
 import {
@@ -38,7 +40,7 @@ export interface JobOptions<Input, Payload, Result = unknown> {
    */
   // biome-ignore lint/suspicious/noExplicitAny: with `unknown` no function that names its type would fit.
   readonly upgrade?: Readonly<Record<number, (old: any) => unknown>>;
-  readonly queue?: string;
+  readonly queue?: QueueName;
   readonly maxAttempts?: number;
   /** 1 (first) to 4 (last); default 2. No effect in a queue that is read by key. */
   readonly priority?: Priority;

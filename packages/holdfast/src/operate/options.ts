@@ -1,8 +1,10 @@
 /** What acts take beside what they are about: why, who, and for retry, discard and cancel the queue and a transaction. */
+
 import { HoldfastError } from '../job/errors/errors.js';
 import { shown } from '../job/errors/holdfast-error.js';
 import { checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
 import { unstorable } from '../job/options/text.js';
+import type { QueueName } from '../job/queue-name.js';
 import type { Transaction } from '../postgres/queryable.js';
 
 /** What every act takes, for its row in the audit. */
@@ -17,7 +19,7 @@ export interface ActOptions {
 
 export interface VerbOptions extends ActOptions {
   /** Default: the one that has the job. */
-  readonly queue?: string;
+  readonly queue?: QueueName;
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. Default: one for each queue. */
   readonly tx?: Transaction;
 }

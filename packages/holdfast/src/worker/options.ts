@@ -9,13 +9,14 @@ import { HoldfastError, shown } from '../job/errors/holdfast-error.js';
 import { checkInteger } from '../job/job.js';
 import { type Duration, durationMs, UNIT_MS } from '../job/options/duration.js';
 import { checkFlag, checkKnown, type Known } from '../job/options/known-options.js';
+import type { QueueName } from '../job/queue-name.js';
 import { checkQueueName } from '../postgres/names.js';
 import type { WorkerEvent } from './events.js';
 import { ANSWER_MS } from './time.js';
 
 export interface WorkerOptions {
   /** Default: the queues of the jobs that are handled. */
-  readonly queues?: readonly string[];
+  readonly queues?: readonly QueueName[];
   /** How many handlers run at once, per queue. Default 10. */
   readonly concurrency?: number;
   /** At most this many jobs in one claim. Default 500. */

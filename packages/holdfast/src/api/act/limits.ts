@@ -2,6 +2,7 @@
  * Limits of job types and queues: listed with what is used of them, set by an operator beside what code declares,
  * reset to it, and removed. Each act is one transaction with its row in the audit.
  */
+
 import type pg from 'pg';
 import { dueOf, dueUnder, jobsOf } from '../../inspect/queue/limit-lines.js';
 import {
@@ -16,6 +17,7 @@ import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { checkType } from '../../job/key.js';
 import { checkLimit, type Limit, type LimitOptions, type RateOptions } from '../../job/limit.js';
 import { checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import { type LimitAct, putLimit } from '../../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import { inQueue } from '../../postgres/in-queue.js';
@@ -27,7 +29,7 @@ import { recordOf, together } from './acts.js';
 /** What is limited: a type of a queue, or without a type the whole queue. */
 export interface LimitOf {
   /** Default `inbox`. */
-  readonly queue?: string;
+  readonly queue?: QueueName;
   readonly type?: string;
 }
 

@@ -1,4 +1,5 @@
 /** What a program sets on queues: made, configured, paused, resumed and dropped. */
+
 import type pg from 'pg';
 import { setNotify } from '../../fleet/wake.js';
 import { inForce, readLimits } from '../../inspect/queue/limits.js';
@@ -15,6 +16,7 @@ import {
   defined,
   type Known,
 } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import type { ReadPolicy } from '../../job/turns.js';
 import { putLimit } from '../../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
@@ -232,14 +234,14 @@ export function queueSettings(access: Access) {
   return {
     /** Another queue of the shape of `inbox`. False: it existed already. */
     createQueue: async (
-      queue: string,
+      queue: QueueName,
       settings: CreateQueueOptions = {},
       options: ActOptions = {},
     ): Promise<boolean> =>
       makeQueue(pool(), names(queue), settings, checked(options, 'createQueue()')),
 
     async configureQueue(
-      queue: string,
+      queue: QueueName,
       settings: QueueOptions,
       options: ActOptions = {},
     ): Promise<void> {
@@ -247,14 +249,14 @@ export function queueSettings(access: Access) {
     },
 
     /** The queue with its archive, its idempotency keys and its effect markers; returns how many went with it. */
-    dropQueue: async (queue: string, options: ActOptions = {}): Promise<QueueLoss> =>
+    dropQueue: async (queue: QueueName, options: ActOptions = {}): Promise<QueueLoss> =>
       removeQueue(pool(), names(queue), checked(options, 'dropQueue()')),
 
     /** Jobs are taken and none is claimed: of the queue, or of one type or one key of it. */
-    pause: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
+    pause: async (queue: QueueName = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, true, options),
     /** What was paused by itself stays so when its queue is resumed. */
-    resume: async (queue = 'inbox', options: PauseOptions = {}): Promise<void> =>
+    resume: async (queue: QueueName = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, false, options),
   };
 }

@@ -2,6 +2,7 @@
  * Schedules of a program: made one by one at run time, or declared as a set; listed, paused, resumed, run, deleted. A name
  * of somebody else's schedule is refused, so two programs cannot undo each other's work.
  */
+
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError, invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
@@ -11,6 +12,7 @@ import {
   isPlainObject,
   type Known,
 } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import { untilNotLost } from '../../postgres/connect/again.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
@@ -42,7 +44,7 @@ const CALL = { tx: true } as const satisfies Known<ScheduleCall>;
 const ACT = { ...CALL, ...ACT_OPTIONS } as const satisfies Known<ScheduleAct>;
 
 export interface SchedulesRequest {
-  readonly queue?: string;
+  readonly queue?: QueueName;
   readonly declaredBy?: string;
   readonly paused?: boolean;
   /** How their names begin, such as `tenant:42:`. */

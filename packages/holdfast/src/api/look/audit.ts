@@ -1,17 +1,19 @@
 /** What people did, for programs. */
+
 import { type AuditRow, auditRows } from '../../inspect/audit.js';
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { isId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import { ACTS, type ActName } from '../../operate/audit.js';
 import { type Access, ask } from '../access.js';
 import { dated } from './views.js';
 
 export interface AuditRequest {
   readonly act?: ActName | readonly ActName[];
-  readonly queue?: string | readonly string[];
+  readonly queue?: QueueName | readonly QueueName[];
   /** A part of the role, the actor, the application or the client's address. */
   readonly who?: string;
   /** At least so long ago. */
