@@ -2,7 +2,6 @@
  * The one error of this package. Its message says what is wrong, what was not done, and the fix; its code is for
  * programs. What PostgreSQL itself says to a client is never wrapped in it.
  */
-
 import { brand } from 'holdfast/internal';
 
 export type EmbeddedErrorCode =

@@ -3,7 +3,6 @@
  * machine, but fsync and synchronous_commit stay on, so that a crash test means something. Settings that the launcher
  * depends on are refused.
  */
-
 import { type Known, unknownOption } from 'holdfast/internal';
 import { EmbeddedPostgresError } from './errors.js';
 

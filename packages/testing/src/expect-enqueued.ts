@@ -3,7 +3,6 @@
  * has written and not yet committed. A failed one says what is there instead. Errors are plain, so that any test
  * runner shows them.
  */
-
 import type { JobDefinition, Queryable } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
 import { invalid } from './deps.js';

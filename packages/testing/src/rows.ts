@@ -191,11 +191,7 @@ WHERE i.status = 'pending' AND i.available_at > clock_timestamp()
 );
 
 /** In how many milliseconds the next job of these types is due; null when none waits for its time. */
-export async function nextDueMs(
-  db: Queryable,
-  names: Names,
-  types: readonly string[],
-): Promise<number | null> {
+export async function nextDueMs(db: Queryable, names: Names, types: readonly string[]) {
   const [row] = await executor(db).run(NEXT_DUE, names, [JSON.stringify(types)]);
   return row?.ms == null ? null : Math.max(0, row.ms);
 }

@@ -60,12 +60,7 @@ export async function testJob<Input, Output>(
   const enqueued = await writtenSince(ownPool, schema, before, held);
   return { id: held.id, ...(await resultOf(trial, end, held.id)), enqueued };
 }
-async function struckAttempt(
-  trial: Trial,
-  fault: Fault,
-  held: LeasedJob,
-  first: TestWorker,
-): Promise<AttemptEnd | null> {
+async function struckAttempt(trial: Trial, fault: Fault, held: LeasedJob, first: TestWorker) {
   const scene = { trial, first, held, tell: async () => undefined };
   const { end, step } = await strike(fault, scene, usualPlace(fault, held));
   if (step) return end;

@@ -3,7 +3,6 @@
  * statements, the context, the outcome of an attempt and the settle are those of a real worker; timers, threads
  * and notifications are left out, so nothing happens by itself and nothing waits.
  */
-
 import { randomBytes } from 'node:crypto';
 import timers from 'node:timers';
 import type { Job } from 'holdfast';

@@ -3,7 +3,6 @@
  * `testJob`, its faults and `survivesFaults` are made of. The job is claimed in the transaction that writes it,
  * so a worker that runs on the same database never sees it.
  */
-
 import type { EnqueueOptions, HandlerContext, JobDefinition } from 'holdfast';
 import { HoldfastError } from 'holdfast';
 import {

@@ -9,11 +9,7 @@ import type { DataPlace, Site } from '../site.js';
 import type { State } from '../state.js';
 
 /** Settles whether the folder is a cluster of ours, ready to run, or free for a new one. */
-export function isInitialised(
-  site: Site,
-  { dataDir, relocatedTo }: DataPlace,
-  state?: State,
-): boolean {
+export function isInitialised(site: Site, { dataDir, relocatedTo }: DataPlace, state?: State) {
   const entries = entriesOf(dataDir);
   if (entries.length === 0) return false;
   const major = entries.includes('PG_VERSION')

@@ -3,7 +3,6 @@
  * ours supervises is adopted; one whose supervisor was killed is stopped cleanly; a stale lock file is removed. No
  * process is signalled unless it was recognised as the postmaster of this data directory.
  */
-
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -66,11 +65,7 @@ async function adopt(dataDir: string, state: State): Promise<Adopted | undefined
 }
 
 /** Stops a server that no supervisor of ours watches. */
-export async function stopPostmaster(
-  pid: number,
-  dataDir: string,
-  mode: 'fast' | 'immediate',
-): Promise<void> {
+export async function stopPostmaster(pid: number, dataDir: string, mode: 'fast' | 'immediate') {
   if (mode === 'fast' && (await signalAndWait(pid, dataDir, 'SIGINT', fastMs))) return;
   if (await signalAndWait(pid, dataDir, 'SIGQUIT', immediateMs)) return;
   throw new EmbeddedPostgresError(

@@ -3,7 +3,6 @@
  * folder is everyone's, so the binaries must lie in a folder that only root can write, and the data in a folder of the
  * server's account; anything else under these names is refused, never used and never deleted.
  */
-
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -4,7 +4,6 @@
  * pipe closes and the shell shuts the program down. The shell is the program's parent, so the id it signals cannot have
  * been given to another process meanwhile.
  */
-
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync } from 'node:fs';

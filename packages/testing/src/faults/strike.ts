@@ -123,11 +123,7 @@ async function deliverTwice({ trial, first, held, tell }: Scene): Promise<Struck
   return { end, step: stale.steps[0] ?? null };
 }
 
-async function cut(
-  { trial, first, held, tell }: Scene,
-  where: Where,
-  committed: boolean,
-): Promise<Struck> {
+async function cut({ trial, first, held, tell }: Scene, where: Where, committed: boolean) {
   const watcher = new Cut(where, committed);
   const end = await trial.run(first, held, watcher);
   const { struck } = watcher;

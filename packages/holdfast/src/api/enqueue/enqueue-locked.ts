@@ -6,8 +6,8 @@ import { reading } from '../../inspect/reading/reading.js';
 import { span } from '../../inspect/reading/words.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { LOCK_WAIT_MS } from '../../postgres/connect/bounded.js';
+import { isTableLocked } from '../../postgres/connect/transient.js';
 import type { Names } from '../../postgres/names.js';
-import { isTableLocked } from '../../postgres/refused.js';
 
 const ASK_MS = 2_000;
 
