@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs';
 import { holdLiveness } from '../../packages/holdfast/build/fleet/liveness.js';
 import { lockKeyOf, register } from '../../packages/holdfast/build/fleet/registry.js';
-import { Listener } from '../../packages/holdfast/build/postgres/connect/listen.js';
+import { newListener } from '../../packages/holdfast/build/postgres/connect/listen.js';
 import { enginePool } from '../../packages/holdfast/build/postgres/connect/pool.js';
 import { engineExecutor } from '../../packages/holdfast/build/postgres/queryable.js';
 import { newKeeper } from '../../packages/holdfast/build/worker/lease/keeper.js';
@@ -33,7 +33,7 @@ async function enter() {
 
 const registeredAt = monotonicMs();
 let workerId = await enter();
-const listener = new Listener({
+const listener = newListener({
   address: { connectionString: url },
   channels: () => [`keeper_${process.pid}`],
   prepare: (session) => holdLiveness(session, names, workerId),

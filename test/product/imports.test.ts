@@ -84,7 +84,7 @@ const LEVEL: Readonly<Record<string, number>> = {
 /** How the page calls the levels. */
 const LEVEL_NAMES: Readonly<Record<number, string>> = {
   0: 'words: definitions, keys, retries, the table of states. No I/O',
-  1: 'ground: statements, connections, the `Database` interface; traces',
+  1: 'ground: statements, connections, the sessions that listen; traces',
   2: 'verbs: one verb is one SQL statement. No timers. And the migrations and functions',
   3: 'loops: when to run which verb. No SQL',
   3.5: 'methods: what programs ask and do, behind checked arguments; metrics',

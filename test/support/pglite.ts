@@ -4,12 +4,12 @@
  * does not keep out another of the same process.
  */
 import type { PGlite, Transaction } from '@electric-sql/pglite';
-import type { Database, SessionEvents } from '../../packages/holdfast/src/postgres/database.js';
 import { quoteName } from '../../packages/holdfast/src/postgres/names.js';
 import type { Executor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
 import { startPglite } from '../../packages/testing/src/index.js';
 import { quietLogger } from './logger.js';
+import type { Database, SessionEvents } from './pg-database.js';
 
 type Parsers = Record<string, (text: string) => string>;
 type RawRow = (string | null)[];

@@ -1,8 +1,6 @@
 /**
- * The one error of this room. Its message says what is wrong, what was not done, and how to fix
- * it; its code is for programs, and its cause is the error underneath when there is one. What
- * PostgreSQL itself says to a client is never wrapped in it: only failures to find, prepare,
- * start or stop a server are.
+ * The one error of this package. Its message says what is wrong, what was not done, and the fix; its code is for
+ * programs. What PostgreSQL itself says to a client is never wrapped in it.
  */
 import { brand } from 'holdfast/internal';
 

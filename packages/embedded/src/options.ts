@@ -1,9 +1,7 @@
 /**
- * What a caller may ask of an embedded server, and the PostgreSQL settings that it gets. The
- * defaults suit a demo or a test suite on a small machine, but never at the price of durability:
- * fsync and synchronous_commit stay on, so that a crash test means something. Settings that the
- * launcher itself depends on (where it listens, where its files are) are refused rather than
- * silently overridden.
+ * What a caller may ask of an embedded server, and the PostgreSQL settings that it gets. The defaults suit a small
+ * machine, but fsync and synchronous_commit stay on, so that a crash test means something. Settings that the launcher
+ * depends on are refused.
  */
 import { type Known, unknownOption } from 'holdfast/internal';
 import { EmbeddedPostgresError } from './errors.js';
@@ -11,10 +9,7 @@ import { EmbeddedPostgresError } from './errors.js';
 export interface EmbeddedOptions {
   /** Where the data lives between runs. Default: `.holdfast/postgres` in the current folder. */
   dataDir?: string;
-  /**
-   * A fresh folder under the system's temporary folder, deleted at stop or when this process
-   * dies.
-   */
+  /** A fresh folder under the system's temporary folder, deleted at stop or when this process dies. */
   throwaway?: boolean;
   /** Further PostgreSQL settings. They do not reach a server that is adopted. */
   settings?: Record<string, string | number | boolean>;
@@ -39,18 +34,9 @@ const defaultSettings: Readonly<Record<string, string | number | boolean>> = {
 };
 
 const reservedSettings = new Set([
-  'port',
-  'listen_addresses',
-  'unix_socket_directories',
-  'data_directory',
-  'hba_file',
-  'ident_file',
-  'config_file',
-  'external_pid_file',
-  'logging_collector',
-  'log_destination',
-  'password_encryption',
-  'ssl',
+  ...['port', 'listen_addresses', 'unix_socket_directories', 'data_directory', 'hba_file'],
+  ...['ident_file', 'config_file', 'external_pid_file', 'logging_collector', 'log_destination'],
+  ...['password_encryption', 'ssl'],
 ]);
 
 export function checkOptions(options: EmbeddedOptions): void {

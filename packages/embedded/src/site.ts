@@ -1,7 +1,6 @@
 /**
- * Where everything of one server lies. The data directory is where the caller wants it, or under
- * /var/tmp if the server's account cannot go there; the state, the log and the lock always lie
- * beside the wanted place, named after it. A throwaway server has a new folder for all of them.
+ * Where everything of one server lies. The data directory is where the caller wants it, or under /var/tmp if the server's
+ * account cannot go there; the state, the log and the lock always lie beside the wanted place.
  */
 import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';

@@ -1,8 +1,6 @@
 /**
- * `startEmbedded`: from options to a server that answers. The steps are one pipeline under one
- * lock: find the binaries, choose the places, settle what earlier runs left behind, make a
- * cluster if there is none, launch. A failure at any step leaves no server running and no file of
- * anyone else changed.
+ * `startEmbedded`: from options to a server that answers, under one lock. A failure at any step leaves no server running
+ * and no file of anyone else changed.
  */
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -22,10 +20,7 @@ import { readState } from './state.js';
 // Longer than a first start takes on a slow, busy machine: the other one may just be doing that.
 const lockMs = 180_000;
 
-/**
- * Starts, or adopts, the PostgreSQL server of a data directory. The server stops at `stop()` or
- * when this process ends, whichever comes first.
- */
+/** Starts, or adopts, the PostgreSQL server of a data directory. It stops at `stop()` or when this process ends. */
 export async function startEmbedded(options: EmbeddedOptions = {}): Promise<EmbeddedServer> {
   checkOptions(options);
   let site: Site | undefined;

@@ -1,21 +1,10 @@
 /**
- * What is remembered about a data directory between runs: its password, its last port, and which
- * processes run it. The file lies beside the data directory, can be read by its owner only, and is
- * replaced in one step, so that it is never seen half-written. Its phase is also the mark of a
- * finished initialisation: data whose state still says `initialising` was interrupted.
+ * What is remembered about a data directory between runs: its password, its last port, and which processes run it. The
+ * file lies beside the data directory, can be read by its owner only, and is replaced in one step. Data whose state says
+ * `initialising` was interrupted.
  */
 import { randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { codeOf, EmbeddedPostgresError } from './errors.js';
 import type { ProcessIdentity } from './server/processes.js';
 
@@ -33,45 +22,43 @@ export interface State {
 export function readState(file: string): State | undefined {
   let descriptor: number;
   try {
-    descriptor = openOwn(file, constants.O_RDONLY);
+    descriptor = openOwn(file, fs.constants.O_RDONLY);
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw unreadable(file, error);
   }
   try {
-    return check(JSON.parse(readFileSync(descriptor, 'utf8')));
+    return check(JSON.parse(fs.readFileSync(descriptor, 'utf8')));
   } catch (error) {
     throw unreadable(file, error);
   } finally {
-    closeSync(descriptor);
+    fs.closeSync(descriptor);
   }
 }
 
 export function writeState(file: string, state: State): void {
   const fresh = `${file}.${randomBytes(6).toString('hex')}`;
-  const descriptor = openSync(fresh, 'wx', 0o600);
+  const descriptor = fs.openSync(fresh, 'wx', 0o600);
   try {
-    writeFileSync(descriptor, `${JSON.stringify(state, null, 2)}\n`);
-    fsyncSync(descriptor);
+    fs.writeFileSync(descriptor, `${JSON.stringify(state, null, 2)}\n`);
+    fs.fsyncSync(descriptor);
   } finally {
-    closeSync(descriptor);
+    fs.closeSync(descriptor);
   }
   try {
-    renameSync(fresh, file);
+    fs.renameSync(fresh, file);
   } catch (error) {
-    rmSync(fresh, { force: true });
+    fs.rmSync(fresh, { force: true });
     throw error;
   }
 }
 
-/**
- * Opens a file only if it is ours: in a folder like /tmp, others could have put one there first.
- */
+/** Opens a file only if it is ours: in a folder like /tmp, others could have put one there first. */
 export function openOwn(file: string, flags: number): number {
-  const descriptor = openSync(file, flags | constants.O_NOFOLLOW, 0o600);
-  const { uid } = fstatSync(descriptor);
+  const descriptor = fs.openSync(file, flags | fs.constants.O_NOFOLLOW, 0o600);
+  const { uid } = fs.fstatSync(descriptor);
   if (uid === process.getuid?.()) return descriptor;
-  closeSync(descriptor);
+  fs.closeSync(descriptor);
   throw new EmbeddedPostgresError(
     'wrong_owner',
     `${file} belongs to user ${uid}, not to the user who runs this. It was left alone and nothing ` +

@@ -86,9 +86,23 @@ export { inQueue } from './postgres/in-queue.js';
 export { type BoundedLogger, boundedLogger } from './postgres/log/bounded-log.js';
 export { defaultLogger } from './postgres/log/logger-of.js';
 export { checkQueueName, loadText, type Names, quoteName } from './postgres/names.js';
-export { type Executor, engineExecutor } from './postgres/queryable.js';
+export { type Executor, engineExecutor, executor } from './postgres/queryable.js';
 export { ENGINE_SETTINGS } from './postgres/settings.js';
-export { allStatements, int4, load, type Param, statement } from './postgres/statement.js';
+export {
+  allStatements,
+  bool,
+  type Column,
+  type ColumnKind,
+  type Columns,
+  int4,
+  int8,
+  load,
+  type Param,
+  type Row,
+  type Statement,
+  statement,
+  text,
+} from './postgres/statement.js';
 export { checkSameVersion } from './same-version.js';
 export { delayOf, upcoming } from './schedule/instants.js';
 export { FUNCTIONS } from './schema/functions.js';

@@ -1,13 +1,11 @@
 /**
  * Time moves forward for a whole database: every moment that Holdfast has stored is moved back by as much. What
- * is delayed becomes due, leases run out, workers fall silent, keys and markers grow old. Nothing waits, and the
- * clocks of the database and of the process stay as they are.
+ * is delayed becomes due, leases run out, workers fall silent, keys and markers grow old. No clock is changed.
  */
-
-import type { Duration, Holdfast, Queryable } from 'holdfast';
+import type { Duration, Holdfast } from 'holdfast';
 import { durationMs, MAX_DELAY_MS, withTransaction } from 'holdfast/internal';
 import { depsOf } from './deps.js';
-import { queueNames, rowsOf } from './rows.js';
+import { execute, queueNames } from './rows.js';
 
 const BY = `$1::text::bigint * interval '1 millisecond'`;
 
@@ -30,40 +28,31 @@ const OF_QUEUE = [
     waiting_at = q.waiting_at - ${BY}, recount_at = q.recount_at - ${BY} WHERE q.name = 'inbox'`,
 ];
 
-const OF_FLEET = `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at - ${BY},
-  started_at = w.started_at - ${BY}`;
-
-const OF_RATES = `UPDATE holdfast.rates AS r SET started_tat = r.started_tat - ${BY}`;
+const OF_FLEET = [
+  `UPDATE holdfast.workers AS w SET last_seen_at = w.last_seen_at - ${BY}, started_at = w.started_at - ${BY}`,
+  `UPDATE holdfast.rates AS r SET started_tat = r.started_tat - ${BY}`,
+];
 
 /** As if so much time had passed: `await advance(hf, '1h')`. */
 export async function advance(hf: Holdfast, by: Duration): Promise<void> {
   const { ownPool, schema } = depsOf(hf);
-  const ms = durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS });
-  await withTransaction(ownPool, (tx) => shift(tx, schema, ms));
+  const ms = String(durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS }));
+  await withTransaction(ownPool, async (tx) => {
+    for (const queue of await queueNames(tx, schema))
+      for (const text of OF_QUEUE) await execute(tx, { schema, queue }, text, [ms]);
+    for (const text of OF_FLEET) await execute(tx, { schema, queue: 'inbox' }, text, [ms]);
+  });
 }
 
-async function shift(tx: Queryable, schema: string, ms: number): Promise<void> {
-  for (const queue of await queueNames(tx, schema)) {
-    for (const text of OF_QUEUE) await rowsOf(tx, { schema, queue }, text, [String(ms)]);
-  }
-  for (const text of [OF_FLEET, OF_RATES])
-    await rowsOf(tx, { schema, queue: 'inbox' }, text, [String(ms)]);
-}
-
-const EMPTY = [
-  ...['inbox', 'inbox_archive', 'inbox_claims', 'inbox_idempotency', 'inbox_unique'],
-  'inbox_effects',
-];
+const SIDE_TABLES = ['', '_archive', '_claims', '_idempotency', '_unique', '_effects'];
 
 /** Empties every queue with its archive, keys and markers, and forgets what rates have counted. Queues, their settings and your tables stay. */
 export async function clearJobs(hf: Holdfast): Promise<void> {
   const { ownPool, schema } = depsOf(hf);
   await withTransaction(ownPool, async (tx) => {
-    await rowsOf(tx, { schema, queue: 'inbox' }, 'DELETE FROM holdfast.rates');
-    for (const queue of await queueNames(tx, schema)) {
-      for (const table of EMPTY) {
-        await rowsOf(tx, { schema, queue }, `DELETE FROM holdfast.${table}`);
-      }
-    }
+    await execute(tx, { schema, queue: 'inbox' }, 'DELETE FROM holdfast.rates');
+    for (const queue of await queueNames(tx, schema))
+      for (const table of SIDE_TABLES)
+        await execute(tx, { schema, queue }, `DELETE FROM holdfast.inbox${table}`);
   });
 }

@@ -1,11 +1,8 @@
 /**
- * What the kit uses of a Holdfast: its pool, and beside it connections of its own, as a worker has them, so that
- * a handler that holds every connection of the pool does not keep the kit from settling its job. They are
- * opened when they are needed and closed with `hf.close()`.
+ * What the kit uses of a Holdfast: its pool, and beside it connections of its own, so that a handler that holds every
+ * connection of the pool does not keep the kit from settling its job. They are closed with `hf.close()`.
  */
-
-import type { Logger } from 'holdfast';
-import { type Holdfast, HoldfastError } from 'holdfast';
+import { type Holdfast, HoldfastError, type Logger } from 'holdfast';
 import {
   checkQueueName,
   closePool,
@@ -34,21 +31,15 @@ export interface TestDeps {
   readonly maxPayloadBytes: number;
 }
 
-interface Pools {
-  readonly engine: pg.Pool;
-  readonly ownPool: pg.Pool;
-}
+type Pools = Readonly<Record<'engine' | 'ownPool', pg.Pool>>;
 
 const CLOSE_MS = 500;
 const made = new WeakMap<object, TestDeps>();
 
 /** The same for every call with the same Holdfast. */
 export function depsOf(hf: Holdfast): TestDeps {
-  let deps = made.get(hf);
-  if (!deps) {
-    deps = makeDeps(hf, hf);
-    made.set(hf, deps);
-  }
+  const deps = made.get(hf) ?? makeDeps(hf, hf);
+  made.set(hf, deps);
   return deps;
 }
 
@@ -57,26 +48,26 @@ export function setDeps(hf: Holdfast, original: Holdfast, pools: Pools): void {
   made.set(hf, makeDeps(hf, original, pools));
 }
 
+/** A refused option. The text says what was not done, and the fix. */
+export const invalid = (text: string) => new HoldfastError('OPTION_INVALID', text);
+
 function makeDeps(hf: Holdfast, original: Holdfast, given?: Pools): TestDeps {
   const parts = partsOf(original);
-  if (!parts) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (!parts)
+    throw invalid(
       'This is not an object that holdfast() has returned, or it comes from another copy of the package; nothing was done. ' +
         'Pass what holdfast({ connectionString }) or (await startPglite()).hf gives you, not a copy of it.',
     );
-  }
   const { schema, log, maxPayloadBytes, connection, pooler } = parts;
   const own = given ?? {
     engine: enginePool({ ...connection, pooled: pooler }, 3, log),
     ownPool: plainPool(connection, 3, log),
   };
-  if (!given) {
+  if (!given)
     parts.onClose(async () => {
       made.delete(hf);
       await Promise.all([closePool(own.engine, CLOSE_MS), closePool(own.ownPool, CLOSE_MS)]);
     });
-  }
   const prepare = !pooler;
   return {
     ...{ hf, schema, log, maxPayloadBytes },

@@ -3,9 +3,8 @@
  * is delayed, time moves forward to the next of them. Nothing waits. A job that nobody handles, and work that
  * does not end, are errors.
  */
-import type { Holdfast, Worker } from 'holdfast';
-import { type Duration, HoldfastError } from 'holdfast';
-import type { LeasedJob, Route } from 'holdfast/internal';
+import { type Duration, type Holdfast, HoldfastError, type Worker } from 'holdfast';
+import type { LeasedJob } from 'holdfast/internal';
 import {
   checkInteger,
   checkKnown,
@@ -15,10 +14,9 @@ import {
   recover,
 } from 'holdfast/internal';
 import { advance } from './clock.js';
-import { depsOf, type TestDeps } from './deps.js';
-import { outcomeOf, type TestOutcome } from './outcome.js';
-import { nextDueMs, pausedKey, pendingKinds, type QueueState, queueStates } from './rows.js';
-import { TestWorker } from './test-worker.js';
+import { depsOf, invalid } from './deps.js';
+import { nextDueMs, pausedKey, pendingKinds, queueStates } from './rows.js';
+import { outcomeOf, type TestOutcome, TestWorker } from './test-worker.js';
 
 export interface DrainOptions {
   /** A worker with its handlers, that does not run: `hf.worker().handle(job, handler)`. */
@@ -46,62 +44,34 @@ export type DrainCounts = Readonly<Record<Exclude<TestOutcome, 'crashed'>, numbe
   readonly left: number;
 };
 
-const DEFAULT_LIMIT = 1_000;
-
 export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainCounts> {
   const deps = depsOf(hf);
+  const { ownPool, schema } = deps;
   checkKnown(options, OPTIONS, 'drain()', 'Nothing was run.');
-  return new Drain(deps, options).work();
-}
-
-class Drain {
-  readonly #deps: TestDeps;
-  readonly #routes: ReadonlyMap<string, Route>;
-  readonly #queues: readonly string[];
-  readonly #worker: TestWorker;
-  readonly #until: () => boolean | Promise<boolean>;
-  readonly #farMs: number;
-  readonly #limit: number;
-  readonly #counts = { completed: 0, retry: 0, dead_letter: 0, snoozed: 0, cancelled: 0, lost: 0 };
+  const { routes, timeoutMs } = handlersOf(options?.worker);
+  const handled = [...new Set([...routes.values()].map(({ job }) => job.queue))];
+  const { queue: only, until, limit = 1_000 } = options;
+  if (only !== undefined && !handled.includes(only))
+    throw missing(
+      `The worker handles no job of the queue ${JSON.stringify(only)}; nothing was run. It handles jobs of ${handled.join(', ')}.`,
+    );
+  const queues = only === undefined ? handled : [only];
+  const worker = new TestWorker(deps, routes, timeoutMs);
+  const asks = typeof until === 'function';
+  const farMs =
+    until === undefined || asks
+      ? Number.POSITIVE_INFINITY
+      : durationMs(until, 'until', { max: MAX_DELAY_MS });
+  const mostAttempts = checkInteger(limit, 'limit', 1, 1_000_000);
+  const counts = { completed: 0, retry: 0, dead_letter: 0, snoozed: 0, cancelled: 0, lost: 0 };
   /** By type, how many attempts. */
-  readonly #ran = new Map<string, number>();
-  #attempts = 0;
-  #movedMs = 0;
+  const ran = new Map<string, number>();
+  let [attempts, movedMs] = [0, 0];
 
-  constructor(deps: TestDeps, options: DrainOptions) {
-    this.#deps = deps;
-    const { routes, timeoutMs } = handlersOf(options?.worker);
-    this.#routes = routes;
-    const handled = [...new Set([...routes.values()].map(({ job }) => job.queue))];
-    const { queue, until, limit = DEFAULT_LIMIT } = options;
-    if (queue !== undefined && !handled.includes(queue)) throw unhandledQueue(queue, handled);
-    this.#queues = queue === undefined ? handled : [queue];
-    this.#worker = new TestWorker(deps, routes, timeoutMs);
-    this.#until = typeof until === 'function' ? until : () => false;
-    this.#farMs =
-      until === undefined || typeof until === 'function'
-        ? Number.POSITIVE_INFINITY
-        : durationMs(until, 'until', { max: MAX_DELAY_MS });
-    this.#limit = checkInteger(limit, 'limit', 1, 1_000_000);
-  }
-
-  async work(): Promise<DrainCounts> {
-    const queues = await this.#states();
-    for (let last = false; ; ) {
-      const held = await this.#claim(queues);
-      for (const job of held) if (await this.#run(job)) return this.#result();
-      if (held.length === 0 && last) break;
-      // A job may have become due between the two questions, so the end is asked for once more.
-      last = held.length === 0 && !(await this.#moveOn());
-    }
-    await this.#checkLeft();
-    return this.#result();
-  }
-
-  async #states(): Promise<readonly QueueState[]> {
-    const states = await queueStates(this.#deps.ownPool, this.#deps.schema);
-    return this.#queues.map((queue) => {
-      const state = states.find(({ name }) => name === queue);
+  async function states() {
+    const all = await queueStates(ownPool, schema);
+    return queues.map((queue) => {
+      const state = all.find(({ name }) => name === queue);
       if (state) return state;
       throw new HoldfastError(
         'QUEUE_UNKNOWN',
@@ -110,128 +80,116 @@ class Drain {
     });
   }
 
-  async #claim(queues: readonly QueueState[]): Promise<LeasedJob[]> {
-    for (const { name, ordering } of queues) {
-      const held = await this.#worker.claimNext(this.#deps.names(name), ordering);
+  async function claim(from: Awaited<ReturnType<typeof states>>): Promise<LeasedJob[]> {
+    for (const { name, ordering } of from) {
+      const held = await worker.claimNext(deps.names(name), ordering);
       if (held) return [held];
     }
-    for (const { name, ordering } of queues) {
-      const names = this.#deps.names(name);
-      await recover(this.#deps.engine, names, { limit: 1_000, recoverer: this.#worker.id });
-      const held = await this.#worker.claimNext(names, ordering);
+    for (const { name, ordering } of from) {
+      const names = deps.names(name);
+      await recover(deps.engine, names, { limit: 1_000, recoverer: worker.id });
+      const held = await worker.claimNext(names, ordering);
       if (held) return [held];
-      const suspects = await this.#worker.claimSuspects(names);
+      const suspects = await worker.claimSuspects(names);
       if (suspects.length > 0) return suspects;
     }
     return [];
   }
 
   /** True: it is enough. */
-  async #run(held: LeasedJob): Promise<boolean> {
+  async function run(held: LeasedJob): Promise<boolean> {
     const { type } = held.row;
-    this.#attempts++;
-    this.#ran.set(type, (this.#ran.get(type) ?? 0) + 1);
-    const end = await this.#worker.run(held);
-    const row = await this.#deps.hf.job(held.id, { queue: held.queue });
-    const outcome = outcomeOf(end, row);
-    if (outcome !== 'crashed') this.#counts[outcome]++;
-    if (await this.#until()) return true;
-    if (this.#attempts >= this.#limit && (await this.#result()).left > 0) throw this.#endless();
+    attempts++;
+    ran.set(type, (ran.get(type) ?? 0) + 1);
+    const end = await worker.run(held);
+    const outcome = outcomeOf(end, await hf.job(held.id, { queue: held.queue }));
+    if (outcome !== 'crashed') counts[outcome]++;
+    if (asks && (await until())) return true;
+    if (attempts >= mostAttempts && (await result()).left > 0) throw endless();
     return false;
   }
 
   /** To the next job that is due, if `until` allows it. */
-  async #moveOn(): Promise<boolean> {
-    const types = [...this.#routes.keys()];
+  async function moveOn(): Promise<boolean> {
     const waits: number[] = [];
-    for (const queue of this.#queues) {
-      const ms = await nextDueMs(this.#deps.ownPool, this.#deps.names(queue), types);
+    for (const queue of queues) {
+      const ms = await nextDueMs(ownPool, deps.names(queue), [...routes.keys()]);
       if (ms !== null) waits.push(ms);
     }
-    if (waits.length === 0) return false;
     const ms = Math.min(...waits);
-    if (this.#movedMs + ms > this.#farMs) return false;
-    await advance(this.#deps.hf, ms);
-    this.#movedMs += ms;
+    if (waits.length === 0 || movedMs + ms > farMs) return false;
+    await advance(hf, ms);
+    movedMs += ms;
     return true;
   }
 
-  async #result(): Promise<DrainCounts> {
+  async function result(): Promise<DrainCounts> {
     let left = 0;
-    for (const queue of this.#queues) {
-      const kinds = await pendingKinds(this.#deps.ownPool, this.#deps.names(queue));
-      left += kinds.reduce((sum, { count }) => sum + count, 0);
-    }
-    return { ...this.#counts, movedMs: this.#movedMs, left };
+    for (const queue of queues)
+      for (const { count } of await pendingKinds(ownPool, deps.names(queue))) left += count;
+    return { ...counts, movedMs, left };
   }
 
-  #endless(): HoldfastError {
-    const most = [...this.#ran].sort(([, a], [, b]) => b - a).slice(0, 3);
+  function endless(): HoldfastError {
+    const most = [...ran].sort(([, a], [, b]) => b - a).slice(0, 3);
     const list = most.map(([type, count]) => `${type} (${count} attempts)`).join(', ');
     return new HoldfastError(
       'JOB_STATE',
-      `drain has run ${this.#attempts} attempts and there is still work: ${list}. ` +
+      `drain has run ${attempts} attempts and there is still work: ${list}. ` +
         'A job snoozes again and again, or jobs enqueue each other for ever. Stop it with until, or allow more with limit.',
     );
   }
 
-  async #checkLeft(): Promise<void> {
-    for (const { name, paused, pausedTypes } of await this.#states()) {
-      const left = await pendingKinds(this.#deps.ownPool, this.#deps.names(name));
-      const foreign = left.filter(({ type, version }) => !this.#handles(name, type, version));
+  async function checkLeft(): Promise<void> {
+    for (const { name, paused, pausedTypes } of await states()) {
+      const left = await pendingKinds(ownPool, deps.names(name));
+      const foreign = left.filter(({ type, version }) => {
+        const job = routes.get(type)?.job;
+        return job?.queue !== name || job.version < version;
+      });
       if (foreign.length > 0) throw unhandled(name, foreign);
       const held = left.find(({ type }) => pausedTypes.includes(type));
-      if (!paused && held) {
-        throw new HoldfastError(
-          'JOB_STATE',
-          `Jobs of the type "${held.type}" wait in the queue "${name}", where it is paused; they were not run. ` +
-            `Call hf.resume("${name}", { type: "${held.type}" }) first.`,
-        );
+      if (paused && left.length > 0) throw isPaused(name, 'Jobs', 'which is', '');
+      if (paused) continue;
+      if (held) {
+        const shown = `type: "${held.type}"`;
+        throw isPaused(name, `Jobs of the type "${held.type}"`, 'where it is', `, { ${shown} }`);
       }
-      const key = paused ? null : await pausedKey(this.#deps.ownPool, this.#deps.names(name));
-      if (key !== null) {
-        const shown = JSON.stringify(key);
-        throw new HoldfastError(
-          'JOB_STATE',
-          `Jobs of the key ${shown} wait in the queue "${name}", where it is paused; they were not run. ` +
-            `Call hf.resume("${name}", { key: ${shown} }) first.`,
-        );
-      }
-      if (!paused || left.length === 0) continue;
-      throw new HoldfastError(
-        'JOB_STATE',
-        `Jobs wait in the queue "${name}", which is paused; they were not run. Call hf.resume("${name}") first.`,
-      );
+      const key = JSON.stringify(await pausedKey(ownPool, deps.names(name)));
+      if (key === 'null') continue;
+      throw isPaused(name, `Jobs of the key ${key}`, 'where it is', `, { key: ${key} }`);
     }
   }
 
-  #handles(queue: string, type: string, version: number): boolean {
-    const job = this.#routes.get(type)?.job;
-    return job?.queue === queue && job.version >= version;
+  const first = await states();
+  for (let last = false; ; ) {
+    const held = await claim(first);
+    for (const job of held) if (await run(job)) return result();
+    if (held.length === 0 && last) break;
+    // A job may have become due between the two questions, so the end is asked for once more.
+    last = held.length === 0 && !(await moveOn());
   }
+  await checkLeft();
+  return result();
 }
+
+const missing = (text: string) => new HoldfastError('HANDLER_MISSING', text);
+
+const isPaused = (queue: string, jobs: string, where: string, part: string) =>
+  new HoldfastError(
+    'JOB_STATE',
+    `${jobs} wait in the queue "${queue}", ${where} paused; they were not run. Call hf.resume("${queue}"${part}) first.`,
+  );
 
 function handlersOf(worker: Worker | undefined) {
-  if (typeof worker?.handlers !== 'object') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (typeof worker?.handlers !== 'object')
+    throw invalid(
       'drain needs a worker that knows the handlers; nothing was run. Call it as drain(hf, { worker: hf.worker().handle(job, handler) }).',
     );
-  }
   const { handlers } = worker;
-  if (handlers.routes.size === 0) {
-    throw new HoldfastError(
-      'HANDLER_MISSING',
-      'The worker that drain was given handles no job; nothing was run. Add handlers with worker.handle(job, handler).',
-    );
-  }
-  return handlers;
-}
-
-function unhandledQueue(queue: string, handled: readonly string[]): HoldfastError {
-  return new HoldfastError(
-    'HANDLER_MISSING',
-    `The worker handles no job of the queue ${JSON.stringify(queue)}; nothing was run. It handles jobs of ${handled.join(', ')}.`,
+  if (handlers.routes.size > 0) return handlers;
+  throw missing(
+    'The worker that drain was given handles no job; nothing was run. Add handlers with worker.handle(job, handler).',
   );
 }
 
@@ -239,15 +197,11 @@ function unhandled(
   queue: string,
   kinds: readonly { type: string; version: number; count: number }[],
 ): HoldfastError {
-  const list = kinds
-    .map(
-      ({ type, version, count }) =>
-        `${count} × ${type}${version > 1 ? ` (version ${version})` : ''}`,
-    )
-    .join(', ');
-  return new HoldfastError(
-    'HANDLER_MISSING',
-    `Jobs are left in the queue "${queue}" that nobody handles: ${list}. Everything else was run. ` +
+  const list = kinds.map(
+    ({ type, version, count }) => `${count} × ${type}${version > 1 ? ` (version ${version})` : ''}`,
+  );
+  return missing(
+    `Jobs are left in the queue "${queue}" that nobody handles: ${list.join(', ')}. Everything else was run. ` +
       'Add worker.handle(job, handler) for them, or empty the queue before the test with clearJobs(hf).',
   );
 }

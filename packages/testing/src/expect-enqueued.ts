@@ -3,11 +3,9 @@
  * has written and not yet committed. A failed one says what is there instead. Errors are plain, so that any test
  * runner shows them.
  */
-
 import type { JobDefinition, Queryable } from 'holdfast';
-import { HoldfastError } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
-import type { TestDeps } from './deps.js';
+import { invalid } from './deps.js';
 import { type EnqueuedJob, enqueuedJobs, queueNames } from './rows.js';
 import { isUntouched, type Target, target } from './target.js';
 
@@ -78,54 +76,42 @@ export async function expectNotEnqueued<Input = unknown>(
 async function waiting(options: ExpectOptions): Promise<EnqueuedJob[]> {
   checkKnown(options, OPTIONS, 'expectEnqueued()', 'Nothing was looked for.');
   const { hf, tx } = options;
-  if (tx !== undefined && typeof tx?.query !== 'function') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (tx !== undefined && typeof tx?.query !== 'function')
+    throw invalid(
       'tx has no query(), so nothing was looked for. Pass the client on which your transaction runs.',
     );
-  }
-  if (isUntouched(hf)) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (isUntouched(hf))
+    throw invalid(
       'No hf was given, and the PGlite that tests share was not used yet, so there is nothing to look at. ' +
         'Pass { hf }, or name it once with useHoldfast(hf).',
     );
-  }
-  const deps: TestDeps = await target(hf);
-  const db: Queryable = tx ?? deps.ownPool;
+  const { ownPool, schema } = await target(hf);
+  const db: Queryable = tx ?? ownPool;
   const jobs: EnqueuedJob[] = [];
-  for (const queue of await queueNames(db, deps.schema)) {
-    jobs.push(...(await enqueuedJobs(db, { schema: deps.schema, queue })));
-  }
+  for (const queue of await queueNames(db, schema))
+    jobs.push(...(await enqueuedJobs(db, { schema, queue })));
   return jobs;
 }
 
 function checkMatch(match: unknown): asserts match is object {
-  if (typeof match !== 'object' || match === null) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (typeof match !== 'object' || match === null)
+    throw invalid(
       `The match is ${String(match)}, so nothing was looked for. It is an object, such as { type: sendReceipt }.`,
     );
-  }
-  if (typeof (match as { item?: unknown }).item === 'function') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (typeof (match as { item?: unknown }).item === 'function')
+    throw invalid(
       'The match is a job itself, so nothing was looked for. Name it as the type: { type: sendReceipt }.',
     );
-  }
   const unknown = Object.keys(match).filter((name) => !FIELDS.includes(name));
+  if (unknown.length > 0)
+    throw invalid(
+      `A match has no field ${unknown.join(', ')}, so nothing was looked for. Use ${FIELDS.join(', ')}; hf and tx go into the second argument.`,
+    );
   const hole = undefinedIn(match, (match as Match).payload);
-  if (unknown.length === 0 && hole === null) return;
-  if (unknown.length === 0) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (hole !== null)
+    throw invalid(
       `In the match, ${hole} is undefined and would match anything, so nothing was looked for. Give it a value, or leave it out.`,
     );
-  }
-  throw new HoldfastError(
-    'OPTION_INVALID',
-    `A match has no field ${unknown.join(', ')}, so nothing was looked for. Use ${FIELDS.join(', ')}; hf and tx go into the second argument.`,
-  );
 }
 
 /** The place of the first value that is there and undefined: a misspelt variable, which must not pass for a match. */
@@ -141,12 +127,7 @@ function undefinedIn(match: object, payload: unknown): string | null {
 }
 
 /** A match of any job. */
-interface Match {
-  readonly type?: string | { readonly type: string };
-  readonly partitionKey?: string;
-  readonly queue?: string;
-  readonly payload?: unknown;
-}
+type Match = Omit<EnqueuedMatch, 'type'> & { readonly type?: string | { readonly type: string } };
 
 const typeName = (type: Match['type']) => (typeof type === 'object' ? type.type : type);
 
@@ -192,15 +173,8 @@ function failure(
   return error;
 }
 
-function shownJob({
-  type,
-  partitionKey: key,
-  id,
-  queue,
-  payload,
-  delayMs,
-  running,
-}: EnqueuedJob): string {
+function shownJob(job: EnqueuedJob): string {
+  const { type, partitionKey: key, id, queue, payload, delayMs, running } = job;
   const when = running ? ', running' : delayMs > 0 ? `, due in ${delayMs} ms` : '';
   const of = key === id ? '' : ` key ${JSON.stringify(key)}`;
   const text = JSON.stringify(payload);

@@ -2,12 +2,12 @@
  * Jobs in every state, for tests of what an application does with them. They are made by the verbs of the
  * engine, so each has the history, the generation and the side rows that it would have in production.
  */
-
 import type { Job, JobDefinition, PayloadOf } from 'holdfast';
-import { Cancel, DeadLetter, type Duration, HoldfastError } from 'holdfast';
+import { Cancel, DeadLetter, type Duration } from 'holdfast';
 import { checkKnown, durationMs, type Known } from 'holdfast/internal';
+import { invalid } from './deps.js';
 import { type Target, target } from './target.js';
-import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
+import { TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
 /**
  * - `pending`: due; `delayed`: due later; `leased`: a worker that lives holds it;
@@ -64,21 +64,17 @@ export async function makeJob<Input, Output>(
   payload: PayloadOf<Input>,
   options: MakeJobOptions = {},
 ): Promise<MadeJob> {
-  if (!STATES.includes(state)) {
-    throw new HoldfastError(
-      'OPTION_INVALID',
+  if (!STATES.includes(state))
+    throw invalid(
       `There is no state ${typeof state === 'string' ? JSON.stringify(state) : `that is of type ${typeof state}`}; no job was made. Use one of ${STATES.join(', ')}. The arguments are (state, job, payload, options).`,
     );
-  }
   checkKnown(options, OPTIONS, 'makeJob()', 'No job was made.');
   const { hf, delay = '1h', reason = 'made by makeJob', ...rest } = options;
   const deps = await target(hf);
-  const handler: TestHandler<Output> = () => OUTCOMES[state]?.(reason);
-  const trial = new Trial(deps, job, handler);
+  const trial = new Trial(deps, job, () => OUTCOMES[state]?.(reason));
   const most = rest.maxAttempts ?? job.maxAttempts;
   if (state === 'retrying' && (rest.attempt ?? 1) >= most)
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `A job that is retrying has an attempt left, and maxAttempts is ${most}; no job was made. ` +
         'Pass a higher maxAttempts, or make a dead_letter.',
     );
@@ -86,18 +82,18 @@ export async function makeJob<Input, Output>(
   return (await deps.hf.job(id, { queue: trial.names.queue })) as MadeJob;
 }
 
-async function make<Input, Output>(
-  trial: Trial<Input, Output>,
+async function make(
+  trial: Trial,
   state: MadeState,
-  payload: Input,
+  payload: unknown,
   options: TrialOptions,
   delayMs: number,
 ): Promise<string> {
-  const { attempt: _, ...enqueue } = options;
-  if (state === 'pending') return (await trial.deps.hf.enqueue(trial.job, payload, enqueue)).id;
-  if (state === 'delayed') {
-    const delayed = { ...enqueue, delay: delayMs };
-    return (await trial.deps.hf.enqueue(trial.job, payload, delayed)).id;
+  if (state === 'pending' || state === 'delayed') {
+    const { attempt: _, ...enqueue } = options;
+    const delay = state === 'delayed' ? { delay: delayMs } : {};
+    const item = { ...enqueue, ...delay };
+    return (await trial.deps.hf.enqueue(trial.job, payload as never, item)).id;
   }
   const worker = trial.worker();
   const held = await trial.begin(worker, payload, options);

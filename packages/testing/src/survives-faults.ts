@@ -2,20 +2,18 @@
  * Runs a handler through everything that can go wrong around it, and counts its effect: a handler whose effect
  * happens twice, or not at all, is found, with the steps that led there.
  *
- * First the handler runs undisturbed; that shows at which steps it talks to the database. Then, each time with a
- * job of its own, every fault strikes at every step where it can, and workers finish the job. The effect must
- * have happened as often as undisturbed.
+ * Undisturbed, the handler shows at which steps it talks to the database. Then, each time with a job of its own, every
+ * fault strikes at every step where it can, and workers finish the job. The effect must happen as often as undisturbed.
  */
-
-import type { JobDefinition, PayloadOf } from 'holdfast';
-import { HoldfastError } from 'holdfast';
+import { HoldfastError, type JobDefinition, type PayloadOf } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
-import { atStep, COMMITS, type Fault, Recorder } from './faults/fault.js';
+import { invalid } from './deps.js';
+import { COMMITS, type Fault, Recorder, type Where } from './faults/fault.js';
 import { type Finding, failedReport } from './faults/report.js';
 import type { Step } from './faults/steps.js';
 import { strike } from './faults/strike.js';
-import { outcomeOf } from './outcome.js';
 import { type Target, target } from './target.js';
+import { outcomeOf } from './test-worker.js';
 import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
 export interface SurvivalOptions extends Target, Omit<TrialOptions, 'attempt'> {
@@ -62,85 +60,75 @@ export async function survivesFaults<Input, Payload, Result>(
 ): Promise<SurvivalReport> {
   checkKnown(options, OPTIONS, 'survivesFaults()', 'Nothing was run.');
   const { hf, effect, onceGap = 'allow', ...rest } = options ?? {};
-  checkOptions(effect, onceGap);
   const trial = new Trial(await target(hf), job, handler);
-  const survey = new Survey(trial, payload, effect, rest);
+  if (typeof effect !== 'function')
+    throw invalid(
+      'survivesFaults needs { effect }, a function that returns how often the effect has happened so far; nothing was run. ' +
+        'For example { effect: () => mailer.sent.length }, or a query that counts rows.',
+    );
+  if (onceGap !== 'allow' && onceGap !== 'fail')
+    throw invalid(
+      `onceGap is ${JSON.stringify(onceGap)} and must be "allow" or "fail"; nothing was run.`,
+    );
+  const nextPayload =
+    typeof payload === 'function' ? (payload as (run: number) => unknown) : () => payload;
+  const survey = new Survey(trial, nextPayload, effect, { ...rest, unique: false });
   await survey.undisturbed();
   return survey.faults(onceGap === 'fail');
 }
 
-function checkOptions(effect: unknown, onceGap: string): void {
-  if (typeof effect !== 'function') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      'survivesFaults needs { effect }, a function that returns how often the effect has happened so far; nothing was run. ' +
-        'For example { effect: () => mailer.sent.length }, or a query that counts rows.',
-    );
-  }
-  if (onceGap !== 'allow' && onceGap !== 'fail') {
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      `onceGap is ${JSON.stringify(onceGap)} and must be "allow" or "fail"; nothing was run.`,
-    );
-  }
-}
-
-class Survey<Input, Output> {
-  readonly #trial: Trial<Input, Output>;
-  readonly #payload: Input | ((run: number) => Input);
+class Survey {
+  readonly #trial: Trial;
+  readonly #payload: (run: number) => unknown;
   readonly #effect: () => number | Promise<number>;
-  readonly #options: Omit<TrialOptions, 'attempt'> & { readonly unique: false };
+  readonly #options: Parameters<Trial['begin']>[2];
   #runs = 0;
   /** How often the effect happens in one job. */
   #usual = 0;
   #steps: readonly Step[] = [];
 
   constructor(
-    trial: Trial<Input, Output>,
-    payload: Input | ((run: number) => Input),
+    trial: Trial,
+    payload: (run: number) => unknown,
     effect: () => number | Promise<number>,
-    options: Omit<TrialOptions, 'attempt'>,
+    options: Parameters<Trial['begin']>[2],
   ) {
     this.#trial = trial;
     this.#payload = payload;
     this.#effect = effect;
-    this.#options = { ...options, unique: false };
+    this.#options = options;
   }
 
   async #count(): Promise<number> {
     const count: unknown = await this.#effect();
     if (typeof count === 'number' && Number.isFinite(count)) return count;
-    throw new HoldfastError(
-      'OPTION_INVALID',
+    throw invalid(
       `effect returned ${JSON.stringify(count)} and must return a number: how often the effect has happened so far. ` +
         'Postgres returns counts as text: SELECT count(*)::int.',
     );
   }
 
-  #nextPayload(): Input {
-    const payload = this.#payload;
-    this.#runs++;
-    return typeof payload === 'function'
-      ? (payload as (run: number) => Input)(this.#runs)
-      : payload;
+  /** A job of its own for each run. */
+  async #begin() {
+    const worker = this.#trial.worker();
+    const payload = this.#payload(++this.#runs);
+    return { worker, held: await this.#trial.begin(worker, payload, this.#options) };
   }
 
   async undisturbed(): Promise<void> {
+    const { type } = this.#trial.job;
     const [first, steps] = await this.#plainRun();
-    if (first === 0) {
-      throw new HoldfastError(
-        'OPTION_INVALID',
-        `The handler of "${this.#trial.job.type}" ran to its end, and effect() returned the same as before, so there is nothing to watch over. ` +
+    if (first === 0)
+      throw invalid(
+        `The handler of "${type}" ran to its end, and effect() returned the same as before, so there is nothing to watch over. ` +
           'Let effect count what the handler does: rows that it writes, or the calls of a fake that it is given.',
       );
-    }
     this.#usual = first;
     this.#steps = steps;
     const [second] = await this.#plainRun();
     if (second === first) return;
-    throw new HoldfastError(
-      'OPTION_INVALID',
-      `Undisturbed, the effect of "${this.#trial.job.type}" happened ${first} × in the first job and ${second} × in a second one with the same payload, so faults cannot be told apart from that. ` +
+    throw invalid(
+      `Undisturbed, the effect of "${type}" happened ${first} × in the first job and ${second} × in a second one with the same payload, so faults cannot be told apart from that. ` +
         'If it happens once for a payload, pass the payload as a function that gives every job its own: (run) => ({ orderId: run }).',
     );
   }
@@ -148,8 +136,7 @@ class Survey<Input, Output> {
   /** How often the effect happened, and the steps. */
   async #plainRun(): Promise<[number, Step[]]> {
     const before = await this.#count();
-    const worker = this.#trial.worker();
-    const held = await this.#trial.begin(worker, this.#nextPayload(), this.#options);
+    const { worker, held } = await this.#begin();
     const recorder = new Recorder();
     const end = await this.#trial.run(worker, held, recorder);
     const row = await this.#trial.deps.hf.job(held.id, { queue: this.#trial.names.queue });
@@ -214,9 +201,8 @@ class Survey<Input, Output> {
       story.push(`${sentence}${news}`);
     };
     const trial = this.#trial;
-    const first = trial.worker();
-    const held = await trial.begin(first, this.#nextPayload(), this.#options);
-    const at = atStep(scenario.index);
+    const { worker: first, held } = await this.#begin();
+    const at: Where = (_, index) => index === scenario.index;
     const { step } = await strike(scenario.fault, { trial, first, held, tell }, at);
     const struck = step !== null;
     const status = await this.#finish(held.id, tell);

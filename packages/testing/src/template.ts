@@ -19,10 +19,7 @@ function withDatabase(serverUrl: string, name: string): string {
   return url.toString();
 }
 
-async function onServer<Value>(
-  url: string,
-  work: (client: pg.Client) => Promise<Value>,
-): Promise<Value> {
+async function onServer<Value>(url: string, work: (client: pg.Client) => Promise<Value>) {
   const client = new pg.Client({ connectionString: url });
   // Databases are dropped under connections here; their errors are expected and end with the client.
   client.on('error', () => undefined);

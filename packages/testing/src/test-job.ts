@@ -2,20 +2,17 @@
  * One attempt of one job, inline: the handler is called once, in a real context, on a real row, and what came of
  * it is returned. With a fault it meets one of the things that happen in production.
  */
-
 import type { JobDefinition, PayloadOf } from 'holdfast';
-import { HoldfastError } from 'holdfast';
-import { checkKnown, type Known } from 'holdfast/internal';
-import type { Fault } from './faults/fault.js';
-import { FAULTS } from './faults/fault.js';
+import { checkKnown, type Known, type LeasedJob } from 'holdfast/internal';
+import { invalid } from './deps.js';
+import { FAULTS, type Fault } from './faults/fault.js';
 import { strike, usualPlace } from './faults/strike.js';
-import { delayOf, outcomeOf, type TestOutcome } from './outcome.js';
 import { type EnqueuedJob, effectsOf, lastPositions, writtenSince } from './rows.js';
 import { type Target, target } from './target.js';
-import type { AttemptEnd } from './test-worker.js';
+import { type AttemptEnd, outcomeOf, type TestOutcome, type TestWorker } from './test-worker.js';
 import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
-export type { TestOutcome } from './outcome.js';
+export type { TestOutcome } from './test-worker.js';
 
 export interface TestJobOptions extends Target, TrialOptions {
   readonly fault?: Fault;
@@ -50,37 +47,25 @@ export async function testJob<Input, Payload, Result>(
 ): Promise<TestJobResult<Result>> {
   checkKnown(options, OPTIONS, 'testJob()', 'Nothing was run.');
   const { hf, fault, ...rest } = options;
-  checkFault(fault);
+  if (fault !== undefined && !FAULTS.includes(fault))
+    throw invalid(
+      `There is no fault ${JSON.stringify(fault)}; nothing was run. Use one of ${FAULTS.join(', ')}.`,
+    );
   const trial = new Trial(await target(hf), job, handler);
   const { ownPool, schema } = trial.deps;
   const before = await lastPositions(ownPool, schema);
   const first = trial.worker();
   const held = await trial.begin(first, payload, { ...rest, unique: false });
   const end = fault ? await struckAttempt(trial, fault, held, first) : await trial.run(first, held);
-  const result = await resultOf(trial, end, held.id);
   const enqueued = await writtenSince(ownPool, schema, before, held);
-  return { id: held.id, ...result, result: result.result as Result | null, enqueued };
+  const ended = await resultOf(trial, end, held.id);
+  return { id: held.id, ...ended, result: ended.result as Result | null, enqueued };
 }
-
-function checkFault(fault: Fault | undefined): void {
-  if (fault === undefined || FAULTS.includes(fault)) return;
-  throw new HoldfastError(
-    'OPTION_INVALID',
-    `There is no fault ${JSON.stringify(fault)}; nothing was run. Use one of ${FAULTS.join(', ')}.`,
-  );
-}
-
-async function struckAttempt<Input, Output>(
-  trial: Trial<Input, Output>,
-  fault: Fault,
-  held: Awaited<ReturnType<Trial<Input, Output>['begin']>>,
-  first: ReturnType<Trial<Input, Output>['worker']>,
-): Promise<AttemptEnd | null> {
+async function struckAttempt(trial: Trial, fault: Fault, held: LeasedJob, first: TestWorker) {
   const scene = { trial, first, held, tell: async () => undefined };
   const { end, step } = await strike(fault, scene, usualPlace(fault, held));
   if (step) return end;
-  throw new HoldfastError(
-    'OPTION_INVALID',
+  throw invalid(
     `The fault "${fault}" had nothing to strike: the attempt ended before. ` +
       (fault === 'marker_lost'
         ? 'It strikes where ctx.once records its marker, and this handler got to none.'
@@ -88,18 +73,15 @@ async function struckAttempt<Input, Output>(
   );
 }
 
-async function resultOf<Input, Output>(
-  trial: Trial<Input, Output>,
-  end: AttemptEnd | null,
-  id: string,
-): Promise<Pick<TestJobResult, 'outcome' | 'delayMs' | 'result' | 'error' | 'effects'>> {
+async function resultOf(trial: Trial, end: AttemptEnd | null, id: string) {
   const { deps, names } = trial;
   const row = await deps.hf.job(id, { queue: names.queue });
   const outcome = end ? outcomeOf(end, row) : 'crashed';
   const failed = outcome === 'retry' || outcome === 'dead_letter';
+  const again = outcome === 'retry' || outcome === 'snoozed';
   return {
     outcome,
-    delayMs: end ? delayOf(end, outcome) : null,
+    delayMs: again && end && 'delayMs' in end.outcome ? end.outcome.delayMs : null,
     result: row?.result ?? null,
     error: trial.thrown ?? (failed ? new Error(row?.lastError ?? 'the attempt failed') : undefined),
     effects: await effectsOf(deps.ownPool, names, id),

@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import timers from 'node:timers';
+import type { Job } from 'holdfast';
 import type { ClaimedJob, Executor, Names, SettleResult } from 'holdfast/internal';
 import {
   BUCKETS,
@@ -27,7 +28,6 @@ import {
   register,
   renew,
   runJob,
-  type Settler,
   settleOutcome,
   systemTime,
   type Time,
@@ -51,6 +51,28 @@ export interface AttemptEnd {
   readonly result: SettleResult;
 }
 
+/**
+ * How an attempt ended. `retry`: it failed and runs again after `delayMs`. `lost`: somebody else owned the job when this
+ * attempt ended, so nothing that it settled counts. `crashed`: the fault `crash` ended it.
+ */
+export type TestOutcome =
+  | 'completed'
+  | 'retry'
+  | 'dead_letter'
+  | 'snoozed'
+  | 'cancelled'
+  | 'lost'
+  | 'crashed';
+
+/** From what the worker learnt and from where the job stands now. */
+export function outcomeOf({ outcome, result }: AttemptEnd, row: Job | null): TestOutcome {
+  if (result === 'lost') return 'lost';
+  if (outcome.kind === 'snoozed') return 'snoozed';
+  if (row?.status === 'dead_letter' || row?.status === 'cancelled') return row.status;
+  // Also a job that is gone: its queue keeps no archive.
+  return row?.status === 'pending' ? 'retry' : 'completed';
+}
+
 export class TestWorker {
   readonly id = `test-${process.pid}-${randomBytes(4).toString('hex')}`;
   readonly #deps: TestDeps;
@@ -65,22 +87,20 @@ export class TestWorker {
   }
 
   /** Into the registry: only a worker that stands there can be declared dead. */
-  async register(names: Names): Promise<void> {
-    const { engine } = this.#deps;
+  register(names: Names): Promise<void> {
     const worker = { id: this.id, lockKey: lockKeyOf(this.id), handles: {}, metadata: {} };
-    await register(engine, names, worker);
+    return register(this.#deps.engine, names, worker);
   }
 
   /** Out of the registry; `holding`: it vanishes with what it holds. */
-  async leave(names: Names, holding: boolean): Promise<void> {
-    await leave(this.#deps.engine, names, this.id, !holding);
+  leave(names: Names, holding: boolean): Promise<void> {
+    return leave(this.#deps.engine, names, this.id, !holding);
   }
 
   /** The next due job of a queue, as its order has it; null when there is none. */
   async claimNext(names: Names, ordering: string): Promise<LeasedJob | null> {
-    const [job] = await this.#claim(this.#deps.engine, names, ordering, {
-      ...{ line: null, stretch: ALL_KEYS, turn: ALL_KEYS },
-    });
+    const all = { line: null, stretch: ALL_KEYS, turn: ALL_KEYS };
+    const [job] = await this.#claim(this.#deps.engine, names, ordering, all);
     return job ? this.#leased(names, job) : null;
   }
 
@@ -91,11 +111,10 @@ export class TestWorker {
   }
 
   /** This job and no other; one that is delayed becomes due, and a live lease of another runs out. */
-  async claimJob(names: Names, id: string): Promise<LeasedJob | null> {
+  claimJob(names: Names, id: string): Promise<LeasedJob | null> {
     return withTransaction(this.#deps.ownPool, async (tx) => {
       const place = await makeDue(tx, names, id);
-      if (!place) return null;
-      return this.claimPlace(this.#deps.on(tx), names, id, place);
+      return place && this.claimPlace(this.#deps.on(tx), names, id, place);
     });
   }
 
@@ -167,8 +186,9 @@ export class TestWorker {
 
   /** One attempt, to the answer of the database. */
   async run(held: LeasedJob): Promise<AttemptEnd> {
-    const { deps, route, names } = this.#running(held);
-    const { pool, ownPool, plain, engine, log, maxPayloadBytes } = deps;
+    const { pool, ownPool, plain, engine, log, maxPayloadBytes } = this.#deps;
+    const route = this.#routes.get(held.row.type) as Route;
+    const names = this.#deps.names(held.queue);
     const context = {
       ...{ names, pool, ownPool, plain, engine, log, maxPayloadBytes, tracing: null },
       emit: () => undefined,
@@ -177,7 +197,15 @@ export class TestWorker {
     const outcome = await runJob(held, route, context, this.#timeoutMs);
     if (held.lost || held.gone) return { outcome, result: 'lost' };
     held.settling = true;
-    const settler = this.#settler(names);
+    const settler = newSettler({
+      ...{ engine, plain, names, time: realTime, took: () => undefined },
+      // What a watched attempt meets was made on purpose.
+      reportError: (what, error) => {
+        if (!watching.getStore()) log.warn({ what, err: String(error) }, 'worker error');
+      },
+      standing: () => 'alive',
+      abandoned: new AbortController().signal,
+    });
     const result = await new Promise<SettleResult>((resolve) => {
       settleOutcome({ settler, context, route, held, done: (how) => resolve(how) }, outcome);
     });
@@ -191,33 +219,13 @@ export class TestWorker {
     await markStarted(this.#deps.engine, this.#deps.names(held.queue), held.workerId, held);
   }
 
-  #running(held: LeasedJob) {
-    const route = this.#routes.get(held.row.type) as Route;
-    return { deps: this.#deps, route, names: this.#deps.names(held.queue) };
-  }
-
-  #settler(names: Names): Settler {
-    const { engine, plain, log } = this.#deps;
-    return newSettler({
-      ...{ engine, plain, names, time: realTime, took: () => undefined },
-      // What a watched attempt meets was made on purpose.
-      reportError: (what, error) => {
-        if (!watching.getStore()) log.warn({ what, err: String(error) }, 'worker error');
-      },
-      standing: () => 'alive',
-      abandoned: new AbortController().signal,
-    });
-  }
-
   /** As the keeper does it: a lease that cannot be renewed is lost, and the handler's signal says so. */
-  async renew(held: LeasedJob): Promise<boolean> {
+  async renew(held: LeasedJob): Promise<void> {
     const names = this.#deps.names(held.queue);
-    const job = { id: held.id, generation: held.generation };
-    const renewed = await renew(this.#deps.engine, names, this.id, [job], LEASE_MS);
-    if (renewed.length > 0) return true;
+    const renewed = await renew(this.#deps.engine, names, this.id, [held], LEASE_MS);
+    if (renewed.length > 0) return;
     held.lost = true;
     held.abort(leaseLost(held.id, 'what this attempt does from now on'));
-    return false;
   }
 }
 
@@ -227,8 +235,8 @@ function onlyKey({ bucket, key }: Place): KeyStretch {
 }
 
 /** One more of this key's turn: the walk begins with the key itself. */
-function turnOf({ bucket, group, key }: Place): KeyStretch {
-  const afterKey = JSON.stringify([group, key, 1]);
+function turnOf({ bucket, groupKey, key }: Place): KeyStretch {
+  const afterKey = JSON.stringify([groupKey, key, 1]);
   return { bucket, afterKey, untilBucket: bucket + 1, untilKey: '' };
 }
 

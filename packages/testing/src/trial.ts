@@ -3,12 +3,17 @@
  * `testJob`, its faults and `survivesFaults` are made of. The job is claimed in the transaction that writes it,
  * so a worker that runs on the same database never sees it.
  */
-
 import type { EnqueueOptions, HandlerContext, JobDefinition, JobHandler } from 'holdfast';
 import { HoldfastError } from 'holdfast';
-import type { Handler, Known, LeasedJob, Names, Route } from 'holdfast/internal';
-import { recover, withTransaction } from 'holdfast/internal';
-import type { TestDeps } from './deps.js';
+import {
+  type Known,
+  type LeasedJob,
+  type Names,
+  type Route,
+  recover,
+  withTransaction,
+} from 'holdfast/internal';
+import { invalid, type TestDeps } from './deps.js';
 import { type Watcher, watchedExecutor, watching, watchPool } from './faults/steps.js';
 import { makeDue, type Place, setAttempts } from './rows.js';
 import type { Target } from './target.js';
@@ -27,15 +32,15 @@ export const TRIAL_OPTIONS = {
 } as const satisfies Known<TrialOptions & Target>;
 
 /** What is tried, checked. */
-export class Trial<Input, Output> {
+export class Trial {
   readonly deps: TestDeps;
-  readonly job: JobDefinition<Input, Output>;
+  readonly job: JobDefinition<never, unknown>;
   readonly names: Names;
-  readonly #handler: TestHandler<Output>;
+  readonly #handler: TestHandler<never>;
   /** What the handler threw last. */
   thrown: unknown;
 
-  constructor(deps: TestDeps, job: JobDefinition<Input, Output>, handler: TestHandler<Output>) {
+  constructor(deps: TestDeps, job: JobDefinition<never, unknown>, handler: TestHandler<never>) {
     if (typeof job?.item !== 'function')
       throw wrong('The first argument is not a job of job("name")');
     if (typeof handler !== 'function') throw wrong('The second argument is not a handler function');
@@ -50,7 +55,7 @@ export class Trial<Input, Output> {
   }
 
   #route(watcher: Watcher | null): Route {
-    const handler = async (context: HandlerContext<Output>) => {
+    const handler = async (context: HandlerContext<never>) => {
       try {
         return await this.#handler(context);
       } catch (error) {
@@ -62,26 +67,30 @@ export class Trial<Input, Output> {
     };
     // A crashed attempt never ends, and must not leave a timer behind.
     const job = watcher ? { ...this.job, timeoutMs: null } : this.job;
-    return { job: job as unknown as Route['job'], handler: handler as unknown as Handler };
+    return { job: job as unknown as Route['job'], handler: handler as Route['handler'] };
   }
 
   /** Writes the job and claims it, in one transaction. */
   async begin(
     by: TestWorker,
-    payload: Input,
+    payload: unknown,
     options: TrialOptions & Pick<EnqueueOptions, 'unique'>,
   ): Promise<LeasedJob> {
     const { attempt = 1, ...enqueue } = options;
     const { hf, ownPool } = this.deps;
     const maxAttempts = enqueue.maxAttempts ?? this.job.maxAttempts;
-    if (!Number.isInteger(attempt) || attempt < 1 || attempt > maxAttempts) {
+    if (!Number.isInteger(attempt) || attempt < 1 || attempt > maxAttempts)
       throw wrong(
         `attempt is ${String(attempt)} and must be a whole number from 1 to maxAttempts, which is ${maxAttempts}`,
       );
-    }
     return withTransaction(ownPool, async (tx) => {
-      const { id, deduplicated } = await hf.enqueue(this.job, payload, { ...enqueue, tx });
-      if (deduplicated) throw folded(id);
+      const unique = { ...enqueue, tx };
+      const { id, deduplicated } = await hf.enqueue(this.job, payload as never, unique);
+      if (deduplicated)
+        throw new HoldfastError(
+          'JOB_STATE',
+          `Job ${id} stands for the unique key already, so no job was made. Use another payload, or clearJobs(hf).`,
+        );
       if (attempt > 1) await setAttempts(tx, this.names, id, attempt - 1);
       const place = (await makeDue(tx, this.names, id)) as Place;
       const held = await by.claimPlace(this.deps.on(tx), this.names, id, place);
@@ -96,8 +105,7 @@ export class Trial<Input, Output> {
     watchPool(this.deps.pool);
     watchPool(this.deps.ownPool);
     const routes = new Map([[this.job.type, this.#route(watcher)]]);
-    const watchedWorker = new TestWorker(this.deps, routes);
-    return watching.run(watcher, () => watchedWorker.run(held));
+    return watching.run(watcher, () => new TestWorker(this.deps, routes).run(held));
   }
 
   /** Others act as if nobody watched. */
@@ -107,25 +115,13 @@ export class Trial<Input, Output> {
 
   /** The worker is gone with what it holds, and another one recovers that. */
   async vanish(by: TestWorker, recoverer: TestWorker): Promise<void> {
-    const { engine } = this.deps;
     await by.leave(this.names, true);
-    await recover(engine, this.names, { limit: 1_000, recoverer: recoverer.id });
+    await recover(this.deps.engine, this.names, { limit: 1_000, recoverer: recoverer.id });
   }
 }
 
-function wrong(problem: string): HoldfastError {
-  return new HoldfastError(
-    'OPTION_INVALID',
-    `${problem}; nothing was run. The arguments are (job, handler, payload, options).`,
-  );
-}
-
-function folded(id: string): HoldfastError {
-  return new HoldfastError(
-    'JOB_STATE',
-    `Job ${id} stands for the unique key already, so no job was made. Use another payload, or clearJobs(hf).`,
-  );
-}
+const wrong = (problem: string) =>
+  invalid(`${problem}; nothing was run. The arguments are (job, handler, payload, options).`);
 
 function unclaimed(queue: string, { paused, ordering, key }: Place): HoldfastError {
   const why = paused

@@ -1,9 +1,7 @@
 /**
- * Finds the PostgreSQL binaries that npm brought for this platform and makes them usable: the
- * links between shared libraries are recreated if the package's install script was not allowed to
- * run. It guarantees that the account of the server can execute what it returns; where the
- * installed files lie out of that account's reach, they are copied once (see `shared-folder.ts`).
- * It starts nothing.
+ * Finds the PostgreSQL binaries that npm brought for this platform and makes them usable: links between shared
+ * libraries are made if the package's install script was not allowed to, and files that the server's account cannot
+ * reach are copied once (shared-folder.ts).
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
@@ -74,10 +72,7 @@ function resolveFrom(base: string | undefined, name: string): string | undefined
   }
 }
 
-function missing(
-  what: string,
-  platform = `${process.platform}-${process.arch}`,
-): EmbeddedPostgresError {
+function missing(what: string, platform = `${process.platform}-${process.arch}`) {
   return new EmbeddedPostgresError(
     'binaries_missing',
     `There are no PostgreSQL binaries for ${platform} here: ${what}. Nothing was started. ` +
@@ -86,17 +81,13 @@ function missing(
   );
 }
 
-interface Link {
-  source: string;
-  target: string;
-}
-
 /** The package lists its links as paths from its root, because npm cannot ship links. */
 export function recreateLinks(folder: string): void {
   const list = join(folder, 'pg-symlinks.json');
   if (!existsSync(list)) return;
   const root = dirname(folder);
-  for (const { source, target } of JSON.parse(readFileSync(list, 'utf8')) as Link[]) {
+  const links: { source: string; target: string }[] = JSON.parse(readFileSync(list, 'utf8'));
+  for (const { source, target } of links) {
     const link = join(root, target);
     if (existsSync(link)) continue;
     try {

@@ -1,7 +1,6 @@
 /**
- * The data directory as files: whether a cluster of ours lies in it, and which process runs on it.
- * It only looks. Whatever stands in the way of a start, and is not certainly ours, is refused with
- * an error that says so; nothing is deleted or changed here.
+ * The data directory as files: whether a cluster of ours lies in it, and which process runs on it. It only looks.
+ * Whatever stands in the way of a start, and is not certainly ours, is refused.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,11 +9,7 @@ import type { DataPlace, Site } from '../site.js';
 import type { State } from '../state.js';
 
 /** Settles whether the folder is a cluster of ours, ready to run, or free for a new one. */
-export function isInitialised(
-  site: Site,
-  { dataDir, relocatedTo }: DataPlace,
-  state?: State,
-): boolean {
+export function isInitialised(site: Site, { dataDir, relocatedTo }: DataPlace, state?: State) {
   const entries = entriesOf(dataDir);
   if (entries.length === 0) return false;
   const major = entries.includes('PG_VERSION')
@@ -66,14 +61,8 @@ function foreign(dataDir: string, major: string | undefined): EmbeddedPostgresEr
   );
 }
 
-export interface PostmasterFile {
-  pid: number;
-  /** The server accepts connections. */
-  ready: boolean;
-}
-
-/** What the lock file that a running, or crashed, server keeps in its data directory says. */
-export function readPostmasterFile(dataDir: string): PostmasterFile | undefined {
+/** The lock file that a running, or crashed, server keeps in its data directory. `ready`: it accepts connections. */
+export function readPostmasterFile(dataDir: string): { pid: number; ready: boolean } | undefined {
   let lines: string[];
   try {
     lines = readFileSync(join(dataDir, 'postmaster.pid'), 'utf8').split('\n');

@@ -1,19 +1,9 @@
 /**
- * Makes a new cluster with initdb, from nothing or from the remains of an attempt that was
- * interrupted. The state says `initialising` before the first file is written and `ready` after
- * the last, so that an interrupted attempt is known for what it is. The remains are deleted here;
- * `cluster.ts` has made sure that they are ours. The password reaches initdb through a file that
- * is removed afterwards.
+ * Makes a new cluster with initdb, from nothing or from the remains of an interrupted attempt, which are deleted here:
+ * `cluster.ts` has made sure that they are ours. The state says `initialising` before the first file is written and
+ * `ready` after the last. The password reaches initdb through a file that is removed afterwards.
  */
-import {
-  closeSync,
-  fchownSync,
-  lchownSync,
-  mkdirSync,
-  openSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EmbeddedPostgresError } from '../errors.js';
@@ -30,20 +20,21 @@ const initialiseMs = 120_000;
 export async function initialise(site: Site, place: DataPlace, password: string): Promise<State> {
   const { account, stateFile } = site;
   const { dataDir, relocatedTo } = place;
-  const state: State = {
-    phase: 'initialising',
-    password,
-    relocatedTo,
-  };
+  const state: State = { phase: 'initialising', password, relocatedTo };
   writeState(stateFile, state);
   leaveNote(site, place);
   if (relocatedTo) claimHome(relocatedTo, account);
   // The supervisor of an interrupted attempt is gone by now, but a child of its child may not be.
   for (const entry of entriesOf(dataDir)) {
-    rmSync(join(dataDir, entry), { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+    fs.rmSync(join(dataDir, entry), {
+      recursive: true,
+      force: true,
+      maxRetries: 10,
+      retryDelay: 100,
+    });
   }
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  if (account.steppedDown) lchownSync(dataDir, account.uid, account.gid);
+  fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  if (account.steppedDown) fs.lchownSync(dataDir, account.uid, account.gid);
   const passwordFile = `${dataDir}.password`;
   try {
     writePasswordFile(site, passwordFile, password);
@@ -51,7 +42,7 @@ export async function initialise(site: Site, place: DataPlace, password: string)
       writeState(stateFile, { ...state, ...supervisor }),
     );
   } finally {
-    rmSync(passwordFile, { force: true });
+    fs.rmSync(passwordFile, { force: true });
   }
   const ready: State = { ...state, phase: 'ready' };
   writeState(stateFile, ready);
@@ -59,13 +50,13 @@ export async function initialise(site: Site, place: DataPlace, password: string)
 }
 
 function writePasswordFile({ account }: Site, file: string, password: string): void {
-  rmSync(file, { force: true });
-  const descriptor = openSync(file, 'wx', 0o600);
+  fs.rmSync(file, { force: true });
+  const descriptor = fs.openSync(file, 'wx', 0o600);
   try {
-    if (account.steppedDown) fchownSync(descriptor, account.uid, account.gid);
-    writeFileSync(descriptor, `${password}\n`);
+    if (account.steppedDown) fs.fchownSync(descriptor, account.uid, account.gid);
+    fs.writeFileSync(descriptor, `${password}\n`);
   } finally {
-    closeSync(descriptor);
+    fs.closeSync(descriptor);
   }
 }
 

@@ -1,9 +1,7 @@
 /**
- * Which account runs PostgreSQL. The server refuses to run as root, so that under root it runs as
- * `nobody`, which every system has: no account of the host is created or changed. Anyone else
- * runs it as himself. The other half of the question is asked here too: can that account reach a
- * given path? The answer reads permission bits only; it knows nothing of ACLs, and errs on the
- * side of "no".
+ * Which account runs PostgreSQL, and which paths it can reach. The server refuses to run as root, so under root it runs
+ * as `nobody`, which every system has; anyone else runs it as himself. Only permission bits are read, no ACLs: the
+ * answer errs on the side of "no".
  */
 import { readFileSync, type Stats, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -21,14 +19,10 @@ export function serverAccount(): Account {
   const uid = process.getuid?.() ?? -1;
   const gid = process.getgid?.() ?? -1;
   if (uid !== 0) return { uid, gid, steppedDown: false };
-  const entry = accountsOfHost().find((fields) => fields[0] === 'nobody');
-  const nobody = { uid: Number(entry?.[2]), gid: Number(entry?.[3]) };
+  const entry = accountsOfHost().find(([name]) => name === 'nobody');
   // macOS numbers nobody -2, which spawn and chown want as an unsigned 32-bit number.
-  return {
-    uid: Number.isInteger(nobody.uid) && nobody.uid !== 0 ? nobody.uid >>> 0 : conventionalNobody,
-    gid: Number.isInteger(nobody.gid) && nobody.gid !== 0 ? nobody.gid >>> 0 : conventionalNobody,
-    steppedDown: true,
-  };
+  const idOf = (field: string | undefined) => Number(field) >>> 0 || conventionalNobody;
+  return { uid: idOf(entry?.[2]), gid: idOf(entry?.[3]), steppedDown: true };
 }
 
 function accountsOfHost(): string[][] {
@@ -41,10 +35,7 @@ function accountsOfHost(): string[][] {
   }
 }
 
-/**
- * Whether the account may pass through every folder above the path. Missing ones are ours to
- * make.
- */
+/** Whether the account may pass through every folder above the path. Missing ones are ours to make. */
 export function canReach(account: Account, path: string): boolean {
   if (!account.steppedDown) return true;
   for (let folder = dirname(path); ; folder = dirname(folder)) {
@@ -54,10 +45,7 @@ export function canReach(account: Account, path: string): boolean {
   }
 }
 
-/**
- * Whether the account can also open the file or folder itself, to read and to execute or enter
- * it.
- */
+/** Whether the account can also open the file or folder itself, to read and to execute or enter it. */
 export function canUse(account: Account, path: string): boolean {
   if (!account.steppedDown) return true;
   const stats = statSync(path, { throwIfNoEntry: false });

@@ -1,7 +1,6 @@
 /**
- * Starts PostgreSQL on a prepared data directory and waits until a client can log in. It guarantees
- * that what it returns is the server of this data directory, and that a server it gives up on is
- * stopped again. Two failures pass by themselves and are tried again within limits: another process
+ * Starts PostgreSQL on a prepared data directory and waits until a client can log in. What it returns is the server of
+ * this data directory, and a server that it gives up on is stopped. It tries again, within limits, if another process
  * took the port first, or processes of a crashed server have not let go of its memory yet.
  */
 import { setTimeout as delay } from 'node:timers/promises';

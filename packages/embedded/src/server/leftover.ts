@@ -1,8 +1,7 @@
 /**
- * What an earlier or another process left on a data directory, settled before a start. A server
- * that a live process of ours supervises is adopted; one whose supervisor was killed is stopped
- * cleanly; a stale lock file is removed if its process id now belongs to someone else. No process
- * is ever signalled unless it was recognised as the postmaster of this very data directory.
+ * What an earlier or another process left on a data directory, settled before a start. A server that a live process of
+ * ours supervises is adopted; one whose supervisor was killed is stopped cleanly; a stale lock file is removed. No
+ * process is signalled unless it was recognised as the postmaster of this data directory.
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -45,8 +44,7 @@ export async function settleLeftover(
     site.progress(`stopping a PostgreSQL that lost its supervisor (pid ${file.pid})`);
     await stopPostmaster(file.pid, dataDir, 'fast');
   } else if (exists(file.pid) && !anyoneWorksIn(dataDir)) {
-    // PostgreSQL would take whoever has this process id now for a running server, and refuse to
-    // start.
+    // PostgreSQL would take whoever has this process id now for a running server, and refuse to start.
     rmSync(join(dataDir, 'postmaster.pid'), { force: true });
   }
   return undefined;
@@ -67,11 +65,7 @@ async function adopt(dataDir: string, state: State): Promise<Adopted | undefined
 }
 
 /** Stops a server that no supervisor of ours watches. */
-export async function stopPostmaster(
-  pid: number,
-  dataDir: string,
-  mode: 'fast' | 'immediate',
-): Promise<void> {
+export async function stopPostmaster(pid: number, dataDir: string, mode: 'fast' | 'immediate') {
   if (mode === 'fast' && (await signalAndWait(pid, dataDir, 'SIGINT', fastMs))) return;
   if (await signalAndWait(pid, dataDir, 'SIGQUIT', immediateMs)) return;
   throw new EmbeddedPostgresError(

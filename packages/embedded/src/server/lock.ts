@@ -1,8 +1,7 @@
 /**
- * One starter, stopper or restarter at a time for a data directory, across processes. The lock is
- * a file that names its holder; a holder that died is recognised by its process identity, so that
- * a SIGKILL never leaves a data directory locked. It decides who acts first, nothing more:
- * PostgreSQL's own interlock is what keeps two servers off the same data.
+ * One starter, stopper or restarter at a time for a data directory, across processes. The lock is a file that names its
+ * holder; a holder that died is recognised by its process identity. PostgreSQL's own interlock is what keeps two
+ * servers off the same data.
  */
 import { randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -18,15 +17,10 @@ interface Holder {
 const pollMs = 50;
 const breakingMs = 10_000;
 
-export interface LockOptions {
-  waitMs: number;
-  /** Told once, if the lock is not free at once. */
-  onWait?: () => void;
-}
-
+/** `onWait` is told once, if the lock is not free at once. */
 export async function withLock<T>(
   file: string,
-  { waitMs, onWait }: LockOptions,
+  { waitMs, onWait }: { waitMs: number; onWait?: () => void },
   work: () => Promise<T>,
 ): Promise<T> {
   const me = identify(process.pid);
@@ -62,9 +56,8 @@ function take(file: string, holder: Holder): boolean {
 }
 
 /**
- * Removes the lock of a dead holder. Judging and removing must be one step, or a slow waiter would
- * remove the lock that a faster one took meanwhile: a second file, held for the length of this
- * synchronous function, makes it one.
+ * Removes the lock of a dead holder. Judging and removing must be one step, or a slow waiter would remove the lock that
+ * a faster one took meanwhile: a second file, held for the length of this synchronous function, makes it one.
  */
 function breakIfStale(file: string): void {
   const breaking = `${file}.breaking`;

@@ -1,9 +1,7 @@
 /**
- * Chooses the TCP port of a server. The port is free when it is chosen, which is no promise:
- * another process can take it before PostgreSQL binds it, and the launcher then asks again. Ports
- * from which the system takes the local ends of outgoing connections are avoided. A client that
- * keeps trying to reach a stopped server on such a port can end up connected to itself, and then
- * holds the port against the server's return.
+ * Chooses the TCP port of a server. Another process can take it before PostgreSQL binds it; the launcher then asks
+ * again. Ports that the system uses for outgoing connections are avoided: a client that keeps trying to reach a stopped
+ * server on such a port can end up connected to itself, and then holds the port against the server's return.
  */
 import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -25,8 +23,7 @@ export async function freePort(preferred?: number): Promise<number> {
     const port = nth < below ? lowest + nth : to + 1 + nth - below;
     if (await isFree(port)) return port;
   }
-  // Every port is used for outgoing connections here, or nearly all are taken: let the system
-  // choose.
+  // Every port is used for outgoing connections here, or nearly all are taken: let the system choose.
   return listenOnce(0);
 }
 
@@ -40,12 +37,11 @@ function outgoingPorts(): readonly [number, number] {
   }
 }
 
-async function isFree(port: number): Promise<boolean> {
-  return listenOnce(port).then(
+const isFree = (port: number): Promise<boolean> =>
+  listenOnce(port).then(
     () => true,
     () => false,
   );
-}
 
 function listenOnce(port: number): Promise<number> {
   return new Promise((resolve, reject) => {

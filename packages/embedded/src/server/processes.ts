@@ -1,8 +1,6 @@
 /**
- * Who is behind a process id. Ids are reused, so that a remembered one is never trusted by
- * itself: a process is remembered together with the moment it started, and a postmaster is
- * recognised by its command line. A zombie counts as gone. On Linux the answers come from /proc,
- * elsewhere from `ps`.
+ * Who is behind a process id. Ids are reused: a process is remembered together with the moment it started, and a
+ * postmaster is recognised by its command line. A zombie counts as gone. On Linux /proc answers, elsewhere `ps`.
  */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
@@ -51,10 +49,7 @@ export function isPostmasterOf(pid: number, dataDir: string): boolean {
   return !line.startsWith('/bin/sh ') && line.includes(`postgres -D ${dataDir} `);
 }
 
-/**
- * Whether any process, such as a server process that outlived its postmaster, works in the
- * folder.
- */
+/** Whether any process, such as a server process that outlived its postmaster, works in the folder. */
 export function anyoneWorksIn(folder: string): boolean {
   // Without /proc there is no cheap proof that nobody does: PostgreSQL's own checks decide then.
   if (!onLinux) return true;

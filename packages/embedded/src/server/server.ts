@@ -1,8 +1,7 @@
 /**
- * What a caller holds: a running server, and the ways to stop and restart it. Its own server dies
- * with this process and is stopped by `stop`. An adopted one belongs to another process (or to an
- * earlier call in this one): it can be used, but it is never stopped or restarted from here, and it
- * goes away when its owner stops it. Calls of stop and restart on one server take turns.
+ * What a caller holds: a running server, and the ways to stop and restart it. Its own server dies with this process. An
+ * adopted one belongs to another process, or to an earlier call in this one: it is never stopped or restarted from here.
+ * Calls of stop and restart on one server take turns.
  */
 import { rmSync } from 'node:fs';
 import { serverUrl } from '../connect.js';
@@ -34,16 +33,11 @@ export interface EmbeddedServer extends AsyncDisposable {
 const lockMs = 60_000;
 
 export function adoptedServer(dataDir: string, adopted: Adopted): EmbeddedServer {
-  const { password, port, pid, version } = adopted;
+  const { password, ...facts } = adopted;
   const stop = async () => {};
   return {
-    url: serverUrl(password, port),
-    port,
-    pid,
-    version,
-    dataDir,
-    adopted: true,
-    stop,
+    ...{ ...facts, dataDir, adopted: true, stop },
+    url: serverUrl(password, adopted.port),
     async restart() {
       throw new EmbeddedPostgresError(
         'adopted',
@@ -88,7 +82,12 @@ export function ownServer(
     },
     stop,
     async restart(mode = 'fast') {
-      if (stopped) throw alreadyStopped(dataDir);
+      if (stopped)
+        throw new EmbeddedPostgresError(
+          'stopped',
+          `The PostgreSQL server of ${dataDir} was stopped by stop(). It was not restarted. ` +
+            'Call startEmbedded again.',
+        );
       await inTurn(() =>
         locked(site, async () => {
           await endOwn(dataDir, running, mode);
@@ -109,11 +108,7 @@ async function stopOwn(site: Site, dataDir: string, running: Running): Promise<v
 }
 
 /** Ends our server, by its supervisor or, should that one have been killed, directly. */
-async function endOwn(
-  dataDir: string,
-  running: Running,
-  mode?: 'fast' | 'immediate',
-): Promise<void> {
+async function endOwn(dataDir: string, running: Running, mode?: 'fast' | 'immediate') {
   await running.supervised.end(mode);
   if (isPostmasterOf(running.pid, dataDir)) {
     await stopPostmaster(running.pid, dataDir, mode ?? 'fast');
@@ -132,12 +127,4 @@ function refuseIfTaken(site: Site, dataDir: string): void {
 
 function locked<T>(site: Site, work: () => Promise<T>): Promise<T> {
   return site.lockFile ? withLock(site.lockFile, { waitMs: lockMs }, work) : work();
-}
-
-function alreadyStopped(dataDir: string): EmbeddedPostgresError {
-  return new EmbeddedPostgresError(
-    'stopped',
-    `The PostgreSQL server of ${dataDir} was stopped by stop(). It was not restarted. ` +
-      'Call startEmbedded again.',
-  );
 }

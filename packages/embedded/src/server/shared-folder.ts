@@ -1,58 +1,42 @@
 /**
- * What root does when the project lies in a folder that `nobody` cannot enter: binaries and data
- * go to /var/tmp instead. That folder is everyone's, so nothing found there is trusted by its
- * name. The binaries must lie in a folder of root's that only root can write, and the data in a
- * folder of the server's account; anything else under these names is refused, never used and
- * never deleted.
+ * What root does when the project lies in a folder that `nobody` cannot enter: binaries and data go to /var/tmp. That
+ * folder is everyone's, so the binaries must lie in a folder that only root can write, and the data in a folder of the
+ * server's account; anything else under these names is refused, never used and never deleted.
  */
 import { createHash } from 'node:crypto';
-import {
-  chmodSync,
-  cpSync,
-  lchownSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { codeOf, EmbeddedPostgresError } from '../errors.js';
 import { type Account, canUse } from './account.js';
 
-/**
- * Copies the binaries where everyone may execute them and only root may write, once per version.
- */
+/** Copies the binaries where everyone may execute them and only root may write, once per version. */
 export function copyBinaries(from: string, version: string): string {
-  const hash = shortHash(readFileSync(join(from, 'bin', 'postgres')));
+  const hash = shortHash(fs.readFileSync(join(from, 'bin', 'postgres')));
   const to = join(sharedRoot(), `holdfast-postgres-${version}-${hash}`);
-  if (!lstatSync(to, { throwIfNoEntry: false })) {
-    const building = mkdtempSync(`${to}.building-`);
-    cpSync(from, building, { recursive: true, verbatimSymlinks: true });
+  if (!fs.lstatSync(to, { throwIfNoEntry: false })) {
+    const building = fs.mkdtempSync(`${to}.building-`);
+    fs.cpSync(from, building, { recursive: true, verbatimSymlinks: true });
     openToAll(building);
     try {
-      renameSync(building, to);
+      fs.renameSync(building, to);
     } catch (error) {
-      rmSync(building, { recursive: true, force: true });
+      fs.rmSync(building, { recursive: true, force: true });
       // Another process was faster: its copy is checked below like any other.
       if (codeOf(error) !== 'ENOTEMPTY' && codeOf(error) !== 'EEXIST') throw error;
     }
   }
-  const found = lstatSync(to);
+  const found = fs.lstatSync(to);
   if (!found.isDirectory() || found.uid !== 0 || (found.mode & 0o022) !== 0) throw unsafe(to, 0);
   return to;
 }
 
 function openToAll(path: string): void {
-  const stats = lstatSync(path);
+  const stats = fs.lstatSync(path);
   if (stats.isSymbolicLink()) return;
   const executable = stats.isDirectory() || (stats.mode & 0o100) !== 0;
-  chmodSync(path, executable ? 0o755 : 0o644);
-  if (stats.isDirectory()) for (const entry of readdirSync(path)) openToAll(join(path, entry));
+  fs.chmodSync(path, executable ? 0o755 : 0o644);
+  if (stats.isDirectory()) for (const entry of fs.readdirSync(path)) openToAll(join(path, entry));
 }
 
 /** Where the data goes that was wanted in an unreachable folder: the same place at every start. */
@@ -63,32 +47,30 @@ export function relocatedHome(wanted: string): string {
 /** Makes the folder for one server's data, open to the server's account alone. */
 export function claimHome(home: string, account: Account): void {
   try {
-    mkdirSync(home, { mode: 0o700 });
+    fs.mkdirSync(home, { mode: 0o700 });
     // Never through a link that somebody put there meanwhile.
-    lchownSync(home, account.uid, account.gid);
+    fs.lchownSync(home, account.uid, account.gid);
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
   }
-  const found = lstatSync(home);
+  const found = fs.lstatSync(home);
   if (!found.isDirectory() || found.uid !== account.uid || (found.mode & 0o077) !== 0) {
     throw unsafe(home, account.uid);
   }
 }
 
-/**
- * A new folder for a throwaway server, owned by its account so that its supervisor can delete it.
- */
+/** A new folder for a throwaway server, owned by its account so that its supervisor can delete it. */
 export function throwawayHome(account: Account): string {
   const candidates = [tmpdir(), '/tmp', '/var/tmp'];
   const root = candidates.find((folder) => canUse(account, folder)) ?? tmpdir();
-  const home = mkdtempSync(join(root, 'holdfast-'));
-  if (account.steppedDown) lchownSync(home, account.uid, account.gid);
+  const home = fs.mkdtempSync(join(root, 'holdfast-'));
+  if (account.steppedDown) fs.lchownSync(home, account.uid, account.gid);
   return home;
 }
 
 function sharedRoot(): string {
   const root = ['/var/tmp', '/tmp'].find((folder) => {
-    const stats = statSync(folder, { throwIfNoEntry: false });
+    const stats = fs.statSync(folder, { throwIfNoEntry: false });
     const safe = stats?.uid === 0 && ((stats.mode & 0o1000) !== 0 || (stats.mode & 0o022) === 0);
     return safe && stats.isDirectory() && (stats.mode & 0o005) === 0o005;
   });

@@ -1,9 +1,8 @@
 /**
- * Runs a program so that it cannot outlive this process. Between the two stands a small shell in a
- * session of its own, which no Ctrl-C reaches. It holds the reading end of a pipe from here: when
- * this process ends, even by SIGKILL, the pipe closes and the shell shuts the program down. Nothing
- * here keeps this process alive; the shell notices its exit. The shell is the program's parent, so
- * that the id it signals cannot have been given to another process meanwhile.
+ * Runs a program so that it cannot outlive this process. Between the two stands a small shell in a session of its own,
+ * which no Ctrl-C reaches. It holds the reading end of a pipe from here: when this process ends, even by SIGKILL, the
+ * pipe closes and the shell shuts the program down. The shell is the program's parent, so the id it signals cannot have
+ * been given to another process meanwhile.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,12 +12,10 @@ import type { Account } from './account.js';
 import { identify, type ProcessIdentity } from './processes.js';
 
 /**
- * A line on the pipe asks for a shutdown, `immediate` or else fast; the end of the pipe does too,
- * and then a throwaway folder goes as well. The watching half marks that with a file in the
- * folder, because it and the waiting half share no variables. It acts only while the waiting half
- * lives: if someone killed that one, the program's id may by now be anyone's, and the next start
- * cleans up. Background jobs of a shell read from /dev/null, hence the copy of the pipe as
- * descriptor 3.
+ * A line on the pipe asks for a shutdown, `immediate` or else fast; the end of the pipe does too, and then a throwaway
+ * folder goes as well. The watching half marks that with a file in the folder: it and the waiting half share no
+ * variables. It acts only while the waiting half lives: if that one was killed, the program's id may by now be anyone's.
+ * Background jobs of a shell read from /dev/null, hence the copy of the pipe as descriptor 3.
  */
 const script = `
 trap '' HUP INT TERM
@@ -51,9 +48,7 @@ export interface Supervised {
   /** Settles, always well, when the program has ended and its supervisor with it. */
   ended: Promise<{ status: number | null }>;
   hasEnded(): boolean;
-  /**
-   * Asks the program to shut down and waits for it. Without a mode, a throwaway folder goes too.
-   */
+  /** Asks the program to shut down and waits for it. Without a mode, a throwaway folder goes too. */
   end(mode?: 'fast' | 'immediate'): Promise<void>;
 }
 

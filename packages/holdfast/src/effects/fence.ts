@@ -1,10 +1,7 @@
 /**
- * Fences for downstream tables: a write that carries an older fence token is refused.
- *
- * The fence token of an attempt is the generation of its claim. A table that a handler writes to keeps
- * the token of the last writer in a column `fence_token bigint`; `guardTable` puts a trigger on it that
- * refuses an UPDATE whose token is older than the stored one (SQLSTATE HF001). Use it for rows that
- * belong to one job: tokens of different jobs cannot be compared.
+ * Fences for downstream tables: a write that carries an older fence token, which is the generation of its claim, is
+ * refused. `guardTable` puts a trigger on a table with a column `fence_token bigint` that refuses an UPDATE whose token is
+ * older than the stored one (HF001). For rows that belong to one job: tokens of different jobs cannot be compared.
  */
 import { HoldfastError } from '../job/errors/errors.js';
 import { checkSchemaName, quoteName } from '../postgres/names.js';

@@ -1,9 +1,7 @@
 /**
- * Effect markers: "already done", durable, by job and name, with the value that was returned.
- *
- * `recordEffect` writes the marker only while the caller still owns the job (owner, generation, live
- * lease), so a stale worker cannot leave a marker behind. Between the effect itself and its marker lies
- * a moment in which a crash repeats the effect; for effects inside Postgres use `ctx.transaction`.
+ * Effect markers: "already done", durable, by job and name, with the value that was returned. `recordEffect` writes the
+ * marker only while the caller still owns the job. A crash between the effect and its marker repeats the effect; for
+ * effects inside Postgres use `ctx.transaction`.
  */
 import { fenced } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
@@ -49,12 +47,8 @@ export async function recordEffect(
   name: string,
   value: string,
 ): Promise<string | null> {
-  const [row] = await db.run(recordEffectMarker, names, [
-    owner.workerId,
-    owner.id,
-    owner.generation,
-    name,
-    value,
-  ]);
+  const { workerId, id, generation } = owner;
+  const params = [workerId, id, generation, name, value];
+  const [row] = await db.run(recordEffectMarker, names, params);
   return row?.value ?? null;
 }

@@ -1,9 +1,6 @@
 /**
- * The value of an effect, as its marker keeps it and gives it back.
- *
- * The effect has happened before its value is known. So a value that JSON cannot hold must not cost the marker:
- * without one the effect would be repeated for the sake of what it returned. The marker keeps what JSON can hold,
- * or no value at all, and a warning says what is wrong with it.
+ * The value of an effect, as its marker keeps it and gives it back. The effect has happened before its value is known, so
+ * a value that JSON cannot hold must not cost the marker: it keeps what JSON can hold, or no value, and a warning says so.
  */
 import { HoldfastError } from '../job/errors/errors.js';
 import { encodePayload } from '../job/payload.js';

@@ -1,14 +1,10 @@
 /**
- * Liveness: a worker's process is gone when no session holds its lock.
- *
- * Two sessions of a worker hold one advisory lock, shared: the keeper's and the listener's. Postgres releases
- * it when a session ends, and a killed process ends its sessions within milliseconds. A watcher tries the
- * lock exclusively, for one statement: if it gets it, no session of that process is left. This only makes
- * recovery fast. A frozen process keeps its sessions, and one behind a transaction pooler has none of its
- * own: their heartbeats show that they are gone. A live process that lost all its sessions takes the lock
- * again as soon as it is connected. So nobody is declared dead after a single check, nor by a watcher or a
- * server that has only just started; nor is one that is still starting, and has sent no heartbeat while it held its
- * lock.
+ * Liveness: a worker's process is gone when no session holds its lock. Two sessions of a worker hold one advisory lock,
+ * shared: the keeper's and the listener's. Postgres releases it when a session ends, and a killed process ends its
+ * sessions within milliseconds. A watcher tries the lock exclusively, for one statement. This only makes recovery fast: a
+ * frozen process, or one behind a transaction pooler, is found by its heartbeats. A live process that lost its sessions
+ * takes the lock again, so nobody is declared dead after a single check, nor by a watcher or a server that has only just
+ * started, nor while it is still starting itself.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -67,14 +63,8 @@ RETURNING w.id`,
 });
 
 /** From its next heartbeat on a free lock means that this worker is gone; so it must hold the lock first. */
-export async function markWatched(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  watched: boolean,
-): Promise<void> {
-  await db.run(watchWorker, names, [workerId, watched]);
-}
+export const markWatched = (db: Executor, names: Names, workerId: string, watched: boolean) =>
+  db.run(watchWorker, names, [workerId, watched]);
 
 export interface Check {
   readonly epoch: number;
@@ -122,10 +112,7 @@ FROM holdfast.fleet AS f`,
   columns: { epoch: int8, beat: bool, status: text.orNull, members: int4, free: json },
 });
 
-/**
- * One check. The locks that it could take are released with the statement. With metadata for the registry it
- * is also the watcher's heartbeat; without, it changes nothing.
- */
+/** One check; the locks that it could take are released with it. With metadata it is also the heartbeat. */
 export async function findGone(
   db: Executor,
   names: Names,
@@ -171,15 +158,8 @@ SELECT d.id FROM declared AS d WHERE d.status = 'dead'`,
   columns: { id: text },
 });
 
-/**
- * Declares dead those of these workers whose lock is still free, and returns them. A server that started
- * less than ten seconds ago declares nobody: everybody lost their sessions with it.
- */
-export async function declareGone(
-  db: Executor,
-  names: Names,
-  ids: readonly string[],
-): Promise<string[]> {
+/** Declares dead those whose lock is still free. After a start of the server nobody is: everybody lost their sessions. */
+export async function declareGone(db: Executor, names: Names, ids: readonly string[]) {
   const params = [textArray(ids), livenessSpace(names.schema)];
   const rows = await db.run(declareWorkersGone, names, params);
   return rows.map((row) => row.id);

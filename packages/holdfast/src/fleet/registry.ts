@@ -1,9 +1,7 @@
 /**
- * The registry of workers: who is alive, draining or dead, by heartbeat.
- *
- * An id belongs to one incarnation of one process. Once it is dead it stays dead: a heartbeat does not
- * revive it, and the process that wakes up again must register under a new id. That is what allows
- * others to take a dead worker's jobs at once, without waiting for their leases.
+ * The registry of workers: who is alive, draining or dead, by heartbeat. An id belongs to one incarnation of one process.
+ * Once it is dead it stays dead, and a process that wakes up again registers under a new id. So others may take a dead
+ * worker's jobs at once, without waiting for their leases.
  */
 import { hash32 } from '../job/key.js';
 import type { Ordering } from '../job/order.js';
@@ -69,12 +67,7 @@ RETURNING w.id`,
 });
 
 /** `releasedAll`: it holds nothing any more. Otherwise others may take over at once what it held. */
-export async function leave(
-  db: Executor,
-  names: Names,
-  id: string,
-  releasedAll: boolean,
-): Promise<void> {
+export async function leave(db: Executor, names: Names, id: string, releasedAll: boolean) {
   await db.run(leaveWorker, names, [id, releasedAll]);
 }
 

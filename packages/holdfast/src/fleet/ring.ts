@@ -1,13 +1,9 @@
 /**
- * The ring: which worker owns which bucket. A pure function of the set of worker ids, so that all who see
- * the same list know the same owners without asking each other.
- *
- * It is consistent hashing with bounded load. Workers stand on a circle of 2^32 places at many points,
- * bucket b stands at b * 2^22, and going clockwise from there the first point names the owner. A worker
- * that got more than its cap keeps the buckets nearest to its points; each of the others goes on to the
- * next worker that has room. When a worker joins or leaves, its share moves and little else: a few
- * buckets may move between others where a cap is met. The ring is only a filter: it says where a worker
- * reads jobs, and the row decides who gets them.
+ * The ring: which worker owns which bucket. A pure function of the set of worker ids, so that all who see the same list
+ * know the same owners. It is consistent hashing with bounded load: workers stand on a circle of 2^32 places at many
+ * points, bucket b at b * 2^22, and the first point clockwise names the owner. A worker that got more than its cap keeps
+ * the buckets nearest to its points; the others go on to the next worker that has room. When a worker joins or leaves, its
+ * share moves and little else. The ring only says where a worker reads jobs; the row decides who gets them.
  */
 import { BUCKETS, hash32 } from '../job/key.js';
 
@@ -76,11 +72,10 @@ function circleOf(ids: readonly string[], count: number): Circle {
 }
 
 /**
- * A worker's points, as even as chance allows: one in each of `count` equal arcs of the circle, and their
- * distances from the place of the bucket before them are `count` equal steps, each taken once. That
- * matters because a point just after a bucket wins it nearly always, and a distant one seldom. The shares
- * of 17 workers have a standard deviation of 9 % of the mean this way, 11 to 12 % with points thrown at
- * random, so that caps are met less often. At random, one fleet in 60 would break the bound above.
+ * A worker's points, as even as chance allows: one in each of `count` equal arcs of the circle, and their distances from
+ * the place of the bucket before them are `count` equal steps, each taken once: a point just after a bucket wins it nearly
+ * always, and a distant one seldom. The shares of 17 workers have a standard deviation of 9 % of the mean this way, 11 to
+ * 12 % with points thrown at random, so that caps are met less often. At random, one fleet in 60 would break the bound.
  */
 function pointsOf(id: string, count: number): Float64Array {
   const draws = new Float64Array(count);

@@ -1,8 +1,7 @@
 /**
- * Waking: by which statements a worker asks producers for hints, and hints are sent without an insert.
- *
- * Every queue has a channel. An insert sends a hint to it only if some worker waits for one (schema/functions/fleet/wake.sql.ts).
- * To wait is to hold advisory locks, shared, on a session of the worker's own, so a worker that dies waits no more. Everything here is a hint: what it misses is found by the next poll.
+ * Waking: by which statements a worker asks producers for hints, and hints are sent without an insert. An insert sends a
+ * hint to its queue's channel only if some worker waits for one (schema/functions/fleet/wake.sql.ts): one that holds
+ * advisory locks, shared, on a session of its own. What a hint misses is found by the next poll.
  */
 import { inQueue } from '../postgres/in-queue.js';
 import { checkQueueName, loadText, type Names } from '../postgres/names.js';
@@ -101,11 +100,7 @@ const MAX_BUCKETS = 100;
  * These jobs came back without an insert. The hint says since when they are due and where they are, because
  * cursors have passed them. Says nothing in a queue whose notifications are off.
  */
-export async function hintQueue(
-  db: Executor,
-  names: Names,
-  jobs: readonly ReturnedJob[],
-): Promise<void> {
+export async function hintQueue(db: Executor, names: Names, jobs: readonly ReturnedJob[]) {
   const waiting = jobs.filter(({ runAt }) => runAt !== 'infinity');
   // Postgres' timestamps sort as text.
   const [since] = waiting.map(({ runAt }) => runAt).sort();
@@ -116,9 +111,8 @@ export async function hintQueue(
 }
 
 /**
- * Whether inserts into a queue wake sleeping workers at all. Off, an insert costs what it cost without
- * the trigger, and every job waits for a poll. Waits at most 5 s for transactions that write to the queue.
- * In the caller's transaction, with the rights of the queue's owner.
+ * Whether inserts into a queue wake sleeping workers; off, every job waits for a poll. Waits at most 5 s for transactions
+ * that write to the queue. In the caller's transaction, with the rights of the queue's owner.
  */
 export async function setNotify(client: Queryable, names: Names, on: boolean): Promise<void> {
   checkQueueName(names.queue);

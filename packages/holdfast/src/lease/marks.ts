@@ -1,13 +1,11 @@
 /**
- * What the row of a job says that took its process along before: that its handler was called, and that it runs alone.
+ * What the row of a job says that took its process along before: that its handler was called, and that it runs alone. A
+ * claim takes more jobs than run at once; what still waited when the process died was not the cause. Only jobs that crashed
+ * before are marked as started: a first crash changes nothing, so all others need no statement to start.
  *
- * A claim takes more jobs than run at once. If the process dies, what still waited in it was not the cause, and must
- * not become a suspect. Only jobs that crashed before are marked as started: a first crash changes nothing, so all
- * others need no statement to start.
- *
- * A suspect that runs alone is isolated. If the process dies meanwhile, nothing else can have been the cause, and the
- * attempt counts; without the mark it does not. The mark is taken back before anything else is started beside it, or
- * after it lost its lease; that needs no live lease, as it can only spare the job an attempt.
+ * If the process dies while a suspect runs alone, nothing else can have been the cause, and the attempt counts; without
+ * the mark it does not. The mark is taken back before anything else is started beside it, or after it lost its lease; that
+ * needs no live lease, as it can only spare the job an attempt.
  */
 import { fenced } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
@@ -26,12 +24,7 @@ RETURNING i.id`,
 });
 
 /** False: the lease is lost. */
-export async function markStarted(
-  db: Executor,
-  names: Names,
-  workerId: string,
-  job: Lease,
-): Promise<boolean> {
+export async function markStarted(db: Executor, names: Names, workerId: string, job: Lease) {
   const rows = await db.run(markStartedJob, names, [workerId, job.id, job.generation]);
   return rows.length === 1;
 }

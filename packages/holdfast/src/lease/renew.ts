@@ -1,10 +1,7 @@
 /**
- * Renewing: the owner of running jobs extends their leases, all of them in one statement.
- *
- * Only a live lease of the same owner and generation is extended; an expired one is not revived, even
- * if nobody has claimed the job yet. The jobs that are not returned are lost: their handlers must stop.
- * A row that is locked, by a completion that has not committed yet or by a human, is skipped: one locked
- * row must not cost the others their leases.
+ * Renewing: the owner of running jobs extends their leases, all of them in one statement. Only a live lease of the same
+ * owner and generation is extended. The jobs that are not returned are lost: their handlers must stop. A row that is locked
+ * is skipped: it must not cost the others their leases.
  */
 import { ALL_FENCED } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';

@@ -1,10 +1,7 @@
 /**
- * The audit: one row for every act of a person, in the transaction of the act. So there is no act without its row,
- * and no row without its act.
- *
- * An act over many jobs goes in batches that commit one by one. Its first batch writes the row, and every further one
- * adds to its count; an act that is interrupted has the count of what it did. Who and when are the database's own
- * words (columns with defaults). Neither payloads nor what was changed inside of them are kept.
+ * The audit: one row for every act of a person, in the transaction of the act. Of an act over many jobs the first batch
+ * writes the row, and every further one adds to its count. Who and when are the database's own words (columns with
+ * defaults). Neither payloads nor what was changed inside of them are kept.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';

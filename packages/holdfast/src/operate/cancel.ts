@@ -1,10 +1,7 @@
 /**
- * Cancelling by a human: jobs that wait or run go to the archive as `cancelled`.
- *
- * The owner of a running one is not asked. Its next renewal or settle finds the lease lost, its signal
- * is aborted, and nothing that it settles counts. Dead letters are discarded, not cancelled. One that waits for its
- * time keeps it in its history: if it is brought back, it waits again. Why the ids stand in a sub-select, and why
- * they are locked first, is said in dead-letters.ts.
+ * Cancelling by a human: jobs that wait or run go to the archive as `cancelled`. The owner of a running one is not asked:
+ * its next renewal or settle finds the lease lost. One that waits for its time keeps it in its history: if it is brought
+ * back, it waits again. Why the ids stand in a sub-select, and are locked first, is said in dead-letters.ts.
  */
 import { checkIds } from '../job/id.js';
 import { archived, historyWith, KEEPS_EFFECTS } from '../postgres/fragments.js';

@@ -1,10 +1,7 @@
 /**
- * What a human does with dead letters: try them again, or discard them.
- *
- * Both return the ids that they moved; an id that is not returned was not a dead letter. A retried job
- * starts with all its attempts; its history stays. One that had freed its key goes to the end of the
- * key's line, behind all that was enqueued meanwhile, and several of them keep their order; one that
- * holds its key keeps its place at the head. A discarded one goes to the archive as `dead_letter`.
+ * What a human does with dead letters: try them again, or discard them into the archive. Both return the ids that they
+ * moved. A retried job starts with all its attempts; its history stays. One that had freed its key goes to the end of the
+ * key's line, and several of them keep their order; one that holds its key keeps its place at the head.
  *
  * They run on connections of a user, and on tables that were never analysed. So the ids are read once, in a
  * sub-select: as a plain cast Postgres would read all of them again for each row. And the update does not ask for the
@@ -41,18 +38,8 @@ RETURNING i.id, i.available_at::text AS due, i.partition_bucket AS bucket`,
   columns: { id: uuid, due: text, bucket: int4 },
 });
 
-export interface RetriedLetter {
-  readonly id: string;
-  readonly runAt: string;
-  readonly partitionBucket: number;
-}
-
 /** They wait where workers have read already: hint them (fleet/wake.ts), or they start with the next poll. */
-export async function retryLetters(
-  db: Executor,
-  names: Names,
-  ids: readonly string[],
-): Promise<RetriedLetter[]> {
+export async function retryLetters(db: Executor, names: Names, ids: readonly string[]) {
   const params = [plainArray(checkIds(ids))];
   const rows = await inQueue(names, db.run(retryDeadLetters, names, params));
   return rows.map(({ id, due, bucket }) => ({ id, runAt: due, partitionBucket: bucket }));
@@ -80,11 +67,7 @@ RETURNING id`,
   columns: { id: uuid },
 });
 
-export async function discard(
-  db: Executor,
-  names: Names,
-  ids: readonly string[],
-): Promise<string[]> {
+export async function discard(db: Executor, names: Names, ids: readonly string[]) {
   const params = [plainArray(checkIds(ids))];
   const rows = await inQueue(names, db.run(discardDeadLetters, names, params));
   return rows.map((row) => row.id);

@@ -1,7 +1,6 @@
 /**
- * Asking a worker, wherever it runs, to drain. The registry carries the word: the worker reads its own
- * status with its next heartbeat, claims nothing more, finishes what it holds and ends. Its buckets go to
- * others as soon as the status has changed.
+ * Asking a worker to drain. It reads its own status with its next heartbeat, claims nothing more, finishes what it holds and
+ * ends. Its buckets go to others as soon as the status has changed.
  */
 import type { Executor } from '../postgres/queryable.js';
 import { statement, text } from '../postgres/statement.js';

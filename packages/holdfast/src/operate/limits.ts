@@ -35,16 +35,13 @@ export interface Limited {
   readonly keyed?: boolean;
 }
 
-const nameOf = ({ queue }: Names, type: string | null) =>
-  type === null ? `queue "${queue}"` : `job "${type}" of queue "${queue}"`;
-
-const undone = (names: Names, type: string | null) =>
-  `No limit was set for ${nameOf(names, type)}.`;
-const unknownQueue = (names: Names, type: string | null) =>
-  new HoldfastError(
+function unknownQueue({ queue, schema }: Names, type: string | null): HoldfastError {
+  const what = type === null ? `queue "${queue}"` : `job "${type}" of queue "${queue}"`;
+  return new HoldfastError(
     'QUEUE_UNKNOWN',
-    `There is no queue "${names.queue}" in schema "${names.schema}". ${undone(names, type)} Make it with createQueue().`,
+    `There is no queue "${queue}" in schema "${schema}". No limit was set for ${what}. Make it with createQueue().`,
   );
+}
 
 /** Needs a transaction if it shall go with something else. True: something changed. */
 export async function putLimit(

@@ -1,7 +1,4 @@
-/**
- * Pruning the archive by hand, beyond what its retention does by itself: finished jobs that ended before a
- * time are deleted for good, a batch at a time.
- */
+/** Pruning the archive by hand: finished jobs that ended before a time are deleted for good, a batch at a time. */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int8, statement } from '../postgres/statement.js';

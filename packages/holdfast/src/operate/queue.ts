@@ -1,9 +1,7 @@
 /**
  * What a human sets on a queue: pause, resume, retentions, the payload limit of the SQL function, order, and how its
- * keys share the workers.
- *
- * The order of a queue can be changed while it is empty: its index is made anew (a trigger does that in the same
- * transaction, HF005 if the queue holds jobs). If somebody keeps the table in use, nothing is set (55P03).
+ * keys share the workers. The order can be changed while the queue is empty: a trigger makes its index anew in the same
+ * transaction (HF005 if the queue holds jobs). If somebody keeps the table in use, nothing is set (55P03).
  */
 import type { OrderOptions } from '../job/order.js';
 import { checkPolicy, type ReadPolicy, type TurnOptions } from '../job/turns.js';
@@ -25,11 +23,7 @@ RETURNING before.paused AS was`,
  * A paused queue takes jobs and runs none: claims return nothing from the next statement on. Whether it was paused
  * before; null: there is no such queue.
  */
-export async function setPaused(
-  db: Executor,
-  names: Names,
-  paused: boolean,
-): Promise<boolean | null> {
+export async function setPaused(db: Executor, names: Names, paused: boolean) {
   const [row] = await db.run(pauseQueue, names, [paused]);
   return row?.was ?? null;
 }
@@ -58,12 +52,7 @@ RETURNING coalesce($2::text = ANY (before.paused_types), false)
 });
 
 /** Whether it was paused before, and how many types, or keys, are paused now; null: there is no such queue. */
-export async function setPartPaused(
-  db: Executor,
-  names: Names,
-  part: QueuePart,
-  paused: boolean,
-): Promise<{ was: boolean; most: number } | null> {
+export async function setPartPaused(db: Executor, names: Names, part: QueuePart, paused: boolean) {
   const name = 'type' in part ? [part.type, null] : [null, part.key];
   const [row] = await db.run(pauseQueuePart, names, [paused, ...name]);
   return row ?? null;

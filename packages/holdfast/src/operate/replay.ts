@@ -2,11 +2,9 @@
  * Replay: finished jobs leave the archive and wait in the queue again, with all their attempts. Restore: discarded dead
  * letters are dead letters again, as they were, and do not run; they have freed their keys.
  *
- * It is the same job: its id, its history and its effect markers stay, and its generation goes on from where it was,
- * so nothing that an owner of before still holds can settle it, and its fence tokens are newer than all before. In a
- * queue that is read by key it goes to the end of its key's line; several keep the order of their enqueues.
- *
- * One that was cancelled while it waited for its time waits for it again; all others are due at once.
+ * It is the same job: its id, its history and its effect markers stay, and its generation goes on from where it was, so
+ * nothing that an owner of before still holds can settle it. In a queue that is read by key it goes to the end of its
+ * key's line; several keep the order of their enqueues. One that was cancelled while it waited waits for its time again.
  *
  * Its idempotency key must not stand for two jobs. A key that stands for this job, or for none any more, is
  * its own for another retention; a job whose key stands for another one stays in the archive and is reported.

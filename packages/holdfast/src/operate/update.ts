@@ -1,7 +1,6 @@
 /**
- * Changing a job that waits: its payload, when it is due, its priority. Only a pending one: under the lock of the row
- * a job that is running, a dead letter or finished is left as it is, and the answer says that nothing moved. So a
- * claim and a change never meet in one attempt: the handler gets the old payload or the new one.
+ * Changing a job that waits: its payload, when it is due, its priority. Only a pending one, under the lock of the row: a
+ * claim and a change never meet in one attempt.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';

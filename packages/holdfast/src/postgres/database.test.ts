@@ -8,6 +8,11 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { claimAs, heldOf } from '../../../../test/support/claiming.js';
 import { INBOX, testDatabase } from '../../../../test/support/database.js';
 import { quietLogger } from '../../../../test/support/logger.js';
+import {
+  type Database,
+  pgDatabase,
+  type SessionEvents,
+} from '../../../../test/support/pg-database.js';
 import { openPglite } from '../../../../test/support/pglite.js';
 import { until } from '../../../../test/support/until.js';
 import { prepareJobs, writeJobs } from '../enqueue/enqueue.js';
@@ -15,8 +20,6 @@ import { showJob } from '../inspect/job/show.js';
 import { job } from '../job/job.js';
 import { complete } from '../settle/complete.js';
 import { closePool, enginePool } from './connect/pool.js';
-import type { Database, SessionEvents } from './database.js';
-import { pgDatabase } from './pg-database.js';
 import type { Executor } from './queryable.js';
 import { bool, statement } from './statement.js';
 
@@ -143,7 +146,6 @@ test.each([
   '../settle/fail.ts',
   '../lease/renew.ts',
   '../schema/migrate.ts',
-  './database.ts',
   './settings.ts',
 ])('%s loads no driver and nothing that needs sockets', (path) => {
   const packages = [...loads(new URL(path, import.meta.url))].filter((one) => !/^file:/.test(one));

@@ -1,10 +1,7 @@
 /**
- * Names: which schema and which queue table a statement speaks of.
- *
- * Every statement in this code base is written against `holdfast.inbox`, so that it can be found with
- * grep and pasted into psql. `loadText` is the one place where that text is turned towards another
- * schema or another queue. The names are checked first and quoted always, so that no name can carry
- * SQL with it. The queue's side tables follow its name: `inbox_archive` becomes `outbox_archive`.
+ * Names: which schema and which queue table a statement speaks of. Every statement is written against `holdfast.inbox`, so
+ * that it can be found with grep and pasted into psql; `loadText` turns it towards others. The names are checked first and
+ * quoted always, so that no name can carry SQL with it. A queue's side tables follow its name.
  */
 import { HoldfastError } from '../job/errors/errors.js';
 
@@ -17,16 +14,8 @@ const SCHEMA_PATTERN = /^[a-z_][a-z0-9_]{0,62}$/;
 const QUEUE_PATTERN = /^[a-z][a-z0-9_]{0,39}$/;
 /** Tables and types that are the schema's own, and the endings of a queue's side tables. */
 const TABLES = [
-  'workers',
-  'queues',
-  'migrations',
-  'functions',
-  'fleet',
-  'audit',
-  'schedules',
-  'limits',
-  'rates',
-  'permits',
+  ...['workers', 'queues', 'migrations', 'functions', 'fleet', 'audit', 'schedules'],
+  ...['limits', 'rates', 'permits'],
 ];
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];

@@ -1,11 +1,7 @@
 /**
- * Queryable: the smallest thing that can run SQL, and the ways a statement is run on one.
- *
- * `Queryable` is what a caller hands us: their client, inside their transaction, whichever driver or ORM
- * it comes from. `Executor` is what statements are run on; `executor()` makes one from a Queryable, and
- * `engineExecutor()` makes one from a `pg` client of our own, where rows stay raw text and statements
- * are prepared by name, or, behind a pooler, bring their settings along. Postgres' own errors pass
- * through untouched.
+ * Queryable: the smallest thing that can run SQL, and the ways a statement is run on one. `Queryable` is what a caller
+ * hands us: their client, inside their transaction, whichever driver or ORM it comes from. `Executor` is what statements
+ * are run on. Postgres' own errors pass through untouched.
  */
 import type pg from 'pg';
 import { type PooledQueries, queryPooled } from './connect/pooled.js';
@@ -60,21 +56,22 @@ export interface EngineMode {
   readonly pooled?: boolean;
 }
 
-/** Statements on a `pg` pool or client of our own: raw rows, prepared by name unless told otherwise. */
-export function engineExecutor(client: RawQuery, mode: EngineMode): Executor {
-  if (mode.pooled) return pooledExecutor(client as unknown as PooledQueries);
+/**
+ * Statements on a `pg` pool or client of our own: rows stay raw text. They are prepared by name unless told otherwise;
+ * behind a pooler they bring their settings along.
+ */
+export function engineExecutor(client: RawQuery, { prepare, pooled }: EngineMode): Executor {
   return {
     async run(statement, names, params) {
-      const loaded = load(statement, names);
+      const { text, preparedName, toRow } = load(statement, names);
+      if (pooled)
+        return (await queryPooled(client as unknown as PooledQueries, text, params)).map(toRow);
       const config: pg.QueryArrayConfig = {
-        text: loaded.text,
-        values: params as Param[],
-        rowMode: 'array',
+        ...{ text, values: params as Param[], rowMode: 'array' },
         types: RAW_TYPES as unknown as pg.CustomTypesConfig,
       };
-      if (mode.prepare) config.name = loaded.preparedName;
-      const result = await client.query(config);
-      return result.rows.map(loaded.toRow);
+      if (prepare) config.name = preparedName;
+      return (await client.query(config)).rows.map(toRow);
     },
   };
 }
@@ -82,14 +79,4 @@ export function engineExecutor(client: RawQuery, mode: EngineMode): Executor {
 /** Statements that want the planner's free choice: the same way, without the engine's settings. */
 export function plainExecutor(client: RawQuery, mode: EngineMode): Executor {
   return engineExecutor(client, { prepare: mode.prepare && !mode.pooled });
-}
-
-function pooledExecutor(client: PooledQueries): Executor {
-  return {
-    async run(statement, names, params) {
-      const loaded = load(statement, names);
-      const rows = await queryPooled(client, loaded.text, params);
-      return rows.map(loaded.toRow);
-    },
-  };
 }

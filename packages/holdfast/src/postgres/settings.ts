@@ -1,13 +1,8 @@
 /**
- * The settings of every session on which the engine's statements run, whichever driver opens it.
- *
- * They allow only the plans that were measured: index scans and nested loops, planned once. A queue table
- * is empty one minute and holds five million rows the next, and its statistics lag behind; with these
- * settings a plan made in the first minute is still the right one. They also fix the form in which
- * timestamps are written, because those go back in as they came.
+ * The settings of every session on which the engine's statements run. They allow only the plans that were measured: index
+ * scans and nested loops, planned once. A queue table is empty one minute and holds five million rows the next, and its
+ * statistics lag behind; with these a plan made in the first minute is still the right one. See docs/decisions/0002.
  */
-
-/** Plans that a queue table can rely on whatever its statistics say; see docs/decisions/0002. */
 export const ENGINE_SETTINGS: Readonly<Record<string, string>> = {
   enable_seqscan: 'off',
   enable_bitmapscan: 'off',

@@ -1,11 +1,8 @@
 /**
- * A statement: one static SQL text, the columns that it returns, and nothing else.
- *
- * The row type is written once, as a value, and TypeScript infers the type from it; a test asks a real
- * Postgres to describe every registered statement and compares. snake_case becomes camelCase here and
- * nowhere else. Values arrive as the text that Postgres sent and are parsed by the column, so a result
- * means the same whichever driver carried it. Parameters are text, numbers, booleans or null; arrays
- * travel as array literals built by the helpers below, which every driver passes through unchanged.
+ * A statement: one static SQL text and the columns that it returns. The row type is written once, as a value; a test asks
+ * a real Postgres to describe every registered statement and compares. snake_case becomes camelCase here and nowhere
+ * else. Values arrive as the text that Postgres sent and are parsed by the column, so a result means the same whichever
+ * driver carried it. Arrays travel as array literals built by the helpers below.
  */
 import { hash32 } from '../job/key.js';
 import { loadText, type Names } from './names.js';
@@ -152,27 +149,18 @@ export function rowMaker(entries: readonly Entry[]): RowMaker {
 }
 
 function build<C extends Columns>(definition: Statement<C>, sql: string): LoadedStatement<C> {
-  const entries = Object.entries(definition.columns).map(([snake, column]) => ({
-    snake,
-    camel: camelCase(snake),
-    parse: column.parse,
-    missing: column.missing,
+  const entries = Object.entries(definition.columns).map(([snake, { parse, missing }]) => ({
+    ...{ snake, camel: camelCase(snake), parse, missing },
   }));
+  const toRow = rowMaker(entries) as LoadedStatement<C>['toRow'];
   return {
     preparedName: `${definition.name}_${hash32(sql).toString(16)}`,
     text: sql,
-    toRow: rowMaker(entries) as (values: readonly (string | null)[]) => Row<C>,
+    toRow,
     fromObject(record) {
-      const row: Record<string, unknown> = {};
-      for (const entry of entries) {
-        // Some libraries rename `two_words` to `twoWords`.
-        const value = record[entry.snake] ?? record[entry.camel];
-        row[entry.camel] =
-          value === null || value === undefined
-            ? (entry.missing ?? null)
-            : entry.parse(String(value));
-      }
-      return row as Row<C>;
+      // Some libraries rename `two_words` to `twoWords`.
+      const values = entries.map(({ snake, camel }) => record[snake] ?? record[camel]);
+      return toRow(values.map((value) => (value == null ? null : String(value))));
     },
   };
 }

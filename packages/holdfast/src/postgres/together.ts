@@ -1,9 +1,7 @@
 /**
- * Which workers vanished together with most of the fleet: a machine that went down, or somebody who killed everything.
- * A job runs in one process, so it cannot be the cause of that.
- *
- * A worker stands if a session holds its liveness lock, or if it holds none and is only known by its heartbeats. Those
- * who came after the deaths are no witnesses: only who was there when the worker was last seen counts. A worker that is
+ * Which workers vanished together with most of the fleet: a machine that went down, or somebody who killed everything. A
+ * job runs in one process, so it cannot be the cause of that. A worker stands if a session holds its liveness lock, or if
+ * it holds none and is only known by its heartbeats. Those who came after the deaths are no witnesses. A worker that is
  * alone is its whole fleet, so nothing can be said for the jobs that it held.
  */
 import { hash32 } from '../job/key.js';

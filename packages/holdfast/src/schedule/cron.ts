@@ -1,10 +1,7 @@
 /**
  * Cron lines: five fields, six with seconds, seven with years, L, W, # and nicknames such as `@daily`. Plain ones are
- * read by fields.ts, all others, and all mistakes, by croner. Here a line says which wall-clock times match; it knows no
- * zone. zone.ts makes instants of them.
- *
- * croner is asked in UTC and not in the zone, because it would leave out the hour that a clock repeats in
- * autumn, and because asking in a zone costs ten times as much.
+ * read by fields.ts, all others, and all mistakes, by croner. A line says which wall-clock times match; zone.ts makes
+ * instants of them. croner is asked in UTC: in a zone it would leave out the hour that a clock repeats in autumn.
  */
 import { Cron } from 'croner';
 import { HoldfastError } from '../job/errors/errors.js';

@@ -1,9 +1,7 @@
 /**
- * Cron lines of five or six plain fields (numbers, names, lists, ranges and steps), as bit masks.
- *
- * Nearly all lines are of this form, and a worker reads thousands of them when a full hour strikes: croner needs half a
- * millisecond and 80 kB for each, this needs microseconds and 100 bytes. Whatever is not read here (L, W, #, years, a
- * mistake) is croner's; a test compares the two on random lines.
+ * Cron lines of five or six plain fields (numbers, names, lists, ranges and steps), as bit masks. Nearly all lines are of
+ * this form: croner needs half a millisecond and 80 kB for each, this microseconds and 100 bytes. Whatever is not read
+ * here (L, W, #, years, a mistake) is croner's; a test compares the two on random lines.
  */
 
 interface Fields {
@@ -24,21 +22,7 @@ interface Part {
   readonly names?: readonly string[];
 }
 
-const MONTHS = [
-  '',
-  'jan',
-  'feb',
-  'mar',
-  'apr',
-  'may',
-  'jun',
-  'jul',
-  'aug',
-  'sep',
-  'oct',
-  'nov',
-  'dec',
-];
+const MONTHS = ['', ...'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ')];
 const WEEKDAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
 const SIXTY: Part = { from: 0, to: 59 };
 const HOURS: Part = { from: 0, to: 23 };

@@ -1,7 +1,4 @@
-/**
- * When a schedule fires, as a pure function of what it says and of an instant before: two workers compute the
- * same. Intervals lie on a grid that begins with 1970 in UTC, so a restart does not move them.
- */
+/** When a schedule fires, as a pure function of what it says and of an instant before. Intervals begin with 1970 in UTC. */
 import { hash32 } from '../job/key.js';
 import { cronLine } from './cron.js';
 import { nextInZone } from './zone.js';

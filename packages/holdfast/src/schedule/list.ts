@@ -69,11 +69,7 @@ export function readSchedules(
   return db.run(listSchedules, names, [...from, queue, declaredBy, paused, prefix, limit]);
 }
 
-export async function findSchedule(
-  db: Executor,
-  names: Names,
-  name: string,
-): Promise<ScheduleRow | null> {
+export async function findSchedule(db: Executor, names: Names, name: string) {
   const [row] = await db.run(listSchedules, names, [name, true, name, null, null, null, '', 1]);
   return row ?? null;
 }

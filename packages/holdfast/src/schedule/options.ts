@@ -1,8 +1,4 @@
-/**
- * What a schedule says, checked before anything is sent: what cannot be meant is refused with the reason. Whether
- * a cron line ever fires again, and whether its queue exists, is asked when the database's time is known.
- */
-
+/** What a schedule says, checked before anything is sent: what cannot be meant is refused with the reason. */
 import { HoldfastError } from '../job/errors/errors.js';
 import { shown } from '../job/errors/holdfast-error.js';
 import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';

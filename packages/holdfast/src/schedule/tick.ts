@@ -1,11 +1,8 @@
 /**
- * Ticks: what is due, and the statement that makes jobs of it.
- *
- * `writeTicks` advances a schedule and writes its jobs in one statement, so both happen or neither. It moves a
- * schedule only from the instant that was read, and only while it says what it said then; a schedule that another
- * worker has locked is passed over. Each job stands under the idempotency key `schedule:NAME:INSTANT`, so an
- * instant becomes one job also when a schedule is set back by hand or made anew. Joins go from the ticks to the
- * tables by their keys, because a worker's sessions know nested loops only.
+ * Ticks: what is due, and the statement that makes jobs of it. `writeTicks` advances a schedule and writes its jobs in one
+ * statement, only from the instant that was read, and only while it says what it said then; a schedule that another
+ * worker has locked is passed over. Each job stands under the idempotency key `schedule:NAME:INSTANT`, so an instant
+ * becomes one job also when a schedule is set back by hand or made anew.
  */
 import { bucketOf } from '../job/key.js';
 import { uuidv7 } from '../job/uuid.js';
@@ -56,16 +53,9 @@ LEFT JOIN LATERAL (
   LIMIT $2::integer
 ) AS d ON true`,
   columns: {
-    ...{
-      queue: text,
-      now: int8,
-      since: int8.orNull,
-      later: int8.orNull,
-      name: text.orNull,
-      cron: text.orNull,
-    },
-    ...{ every: int8.orNull, timezone: text.orNull, jitter: int8.orNull, catch_up: text.orNull },
-    ...{ next_instant: int8.orNull, plan: text.orNull },
+    ...{ queue: text, now: int8, since: int8.orNull, later: int8.orNull, name: text.orNull },
+    ...{ cron: text.orNull, every: int8.orNull, timezone: text.orNull, jitter: int8.orNull },
+    ...{ catch_up: text.orNull, next_instant: int8.orNull, plan: text.orNull },
   },
 });
 
@@ -162,10 +152,7 @@ WHERE q.name = r.name`,
   columns: {},
 });
 
-/**
- * Somebody is at work on more than fits into one look. Until it is done, or nobody has said so for ten seconds, nothing
- * that was fresh when the work began counts as missed, whoever reads it.
- */
+/** Until it is done, or nobody has said so for ten seconds, nothing that was fresh when the work began counts as missed. */
 export async function keepBacklog(db: Executor, names: Names): Promise<void> {
   await db.run(recordBacklog, names, []);
 }
@@ -245,11 +232,7 @@ export type WrittenTicks = Row<typeof writeDueTicks.columns>;
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
 
 /** Returns the schedules that were advanced here; another worker has advanced the others. */
-export function writeTicks(
-  db: Executor,
-  names: Names,
-  due: readonly Tick[],
-): Promise<WrittenTicks[]> {
+export function writeTicks(db: Executor, names: Names, due: readonly Tick[]) {
   const ticks = due.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const ids = ticks.map(({ instants }) => instants.map(() => uuidv7()));
   return db.run(writeDueTicks, names, [

@@ -1,10 +1,7 @@
 /**
- * Making and changing schedules: one, or all that a part of a program declares.
- *
- * Two statements in one transaction: the database's time, from which the first instant follows, and then all
- * schedules at once. One that fires as it fired before keeps its next instant, so a deploy that declares it again
- * loses no tick; a pause stays as well. A schedule belongs to who made it: a name that stands for somebody else's
- * is refused, and nothing is written.
+ * Making and changing schedules: one, or all that a part of a program declares. One that fires as it fired before keeps
+ * its next instant, so a deploy that declares it again loses no tick; a pause stays as well. A schedule belongs to who
+ * made it: a name that stands for somebody else's is refused, and nothing is written.
  */
 import { HoldfastError } from '../job/errors/errors.js';
 import { hash32 } from '../job/key.js';

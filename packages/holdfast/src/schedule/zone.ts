@@ -1,10 +1,7 @@
 /**
- * From wall-clock times to instants, through the changes of a zone's clock.
- *
- * A time that a clock jumps over happens as much later as the clock jumped: 02:30 is 03:30 on that day. A time
- * that a clock shows twice happens at the first of the two; a cron line that names no hours goes on through the
- * second as well, so that "every ten minutes" never pauses for an hour. The rules of the zones are those of the
- * Node that runs this.
+ * From wall-clock times to instants, through the changes of a zone's clock. A time that a clock jumps over happens as much
+ * later as the clock jumped: 02:30 is 03:30 on that day. A time that a clock shows twice happens at the first of the two; a
+ * cron line that names no hours goes on through the second as well. The rules of the zones are those of this Node.
  */
 import { HoldfastError } from '../job/errors/errors.js';
 import { shown } from '../job/errors/holdfast-error.js';

@@ -1,10 +1,4 @@
-/**
- * A worker's options: defaults, and the checks of one against another, made once at the start.
- *
- * Every time is an option. A setting that would make the worker lose leases by itself is refused with
- * the rule that it breaks.
- */
-
+/** A worker's options, with defaults. A setting that would make the worker lose leases by itself is refused. */
 import { HoldfastError, shown } from '../job/errors/holdfast-error.js';
 import { checkInteger } from '../job/job.js';
 import { type Duration, durationMs, UNIT_MS } from '../job/options/duration.js';

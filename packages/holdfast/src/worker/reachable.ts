@@ -19,8 +19,8 @@ export interface ReachableDeps {
 }
 
 /**
- * A database that is away for now is waited for; one that refuses us is an error, unless every error is waited out. One
- * that accepts and does not answer must not hold up a stop. Null: stopped.
+ * A database that is away for now is waited for; one that refuses us is an error, unless every error is waited out (
+ * `whatever`). One that accepts and does not answer must not hold up a stop. Null: stopped.
  */
 export function untilReachable<Value>(
   { halt, reportError }: ReachableDeps,
@@ -72,11 +72,7 @@ export function outageOf(log: Logger) {
 }
 
 /** Whether a pooler stands before the database. Not by the caller's pool: that may go another way. */
-export async function findPooler(
-  deps: ReachableDeps,
-  address: Address,
-  log: Logger,
-): Promise<boolean> {
+export async function findPooler(deps: ReachableDeps, address: Address, log: Logger) {
   const pool = plainPool(address, 1, log);
   const pooled = untilReachable(deps, 'starting', () => behindPooler(pool));
   return (await pooled.finally(() => closePool(pool, LAST_MS))) ?? false;

@@ -44,10 +44,7 @@ export function typesOf(handles: Handles): Record<string, string[]> {
   );
 }
 
-export function queuesToServe(
-  routes: ReadonlyMap<string, Route>,
-  named: readonly string[] | null,
-): string[] {
+export function queuesToServe(routes: ReadonlyMap<string, Route>, named: readonly string[] | null) {
   const wanted = [...new Set([...routes.values()].map(({ job }) => job.queue))];
   const idle = named?.find((queue) => !wanted.includes(queue));
   const problem =

@@ -25,10 +25,7 @@ export function onSignals(stop: () => void): () => void {
   };
 }
 
-/**
- * Ends the process if it is still there after a while; it does not keep it. For handlers that go on
- * after their jobs were released: whatever they have open would keep the process for ever.
- */
+/** Ends the process after a while, and does not keep it: handlers that go on after their jobs were released might. */
 export function exitAfter(ms: number): void {
   setTimeout(() => {
     try {

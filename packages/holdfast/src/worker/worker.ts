@@ -11,7 +11,7 @@ import { checkKnown } from '../job/options/known-options.js';
 import { VERSION } from '../job/options/version.js';
 import { sendable } from '../postgres/connect/address.js';
 import { LAST_MS } from '../postgres/connect/backoff.js';
-import { LockGate } from '../postgres/connect/lock-gate.js';
+import { newLockGate } from '../postgres/connect/lock-gate.js';
 import { closePool, databaseOf, enginePool as newEnginePool } from '../postgres/connect/pool.js';
 import { type BoundedLogger, boundedLogger } from '../postgres/log/bounded-log.js';
 import { childLogger } from '../postgres/log/log.js';
@@ -20,7 +20,7 @@ import { checkSchema } from '../schema/migrate.js';
 import { MAX_CONNECTIONS, type WorkerDeps } from './deps.js';
 import { emitterOf, noStats, type WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
-import { Loops } from './loops.js';
+import { type Loops, newLoops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
 import { addRoute, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
@@ -160,7 +160,7 @@ export class Worker {
     const connection = { ...address, queryTimeoutMs: this.#settings.queryTimeoutMs, pooled };
     const enginePool = newEnginePool(connection, connections, log);
     this.#pool = enginePool;
-    const gate = new LockGate(connections, queues.length);
+    const gate = newLockGate(connections, queues.length);
     const engine = this.#outage.watch(gate.executor(engineExecutor(enginePool, mode)));
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
@@ -180,7 +180,7 @@ export class Worker {
       await this.#takeApart(false, 0);
     };
     if (!entered || halt.aborted) return goBack();
-    const loops = new Loops({
+    const loops = newLoops({
       ...{ ...this.#deps, ...this.#events, ...entered },
       ...{ enginePool, engine, mode, queues, metadata, registration, reportError },
       ...{ settings: this.#settings, routes, log, stats: this.stats, time: systemTime },

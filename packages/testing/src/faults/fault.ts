@@ -1,10 +1,14 @@
 /**
  * Faults that an attempt can meet, and the watchers that make them happen at a given step.
- *
  * A crash ends the attempt as the death of its process would: what it waits for never comes, its connections
  * are gone, its transactions rolled back. A cut breaks the connection at a commit, before or after it counted.
  */
 import type { Step, WatchedClient, Watcher } from './steps.js';
+
+export const FAULTS = [
+  ...(['crash', 'lease_lost', 'delivered_twice'] as const),
+  ...(['commit_unanswered', 'commit_lost', 'marker_lost'] as const),
+] as const;
 
 /**
  * - `crash`: the process dies after the handler has ended and before the completion counts;
@@ -14,33 +18,13 @@ import type { Step, WatchedClient, Watcher } from './steps.js';
  * - `commit_lost`: the connection breaks at COMMIT, and nothing was committed;
  * - `marker_lost`: the effect of `ctx.once` has run, and its marker is not written.
  */
-export type Fault =
-  | 'crash'
-  | 'lease_lost'
-  | 'delivered_twice'
-  | 'commit_unanswered'
-  | 'commit_lost'
-  | 'marker_lost';
-
-export const FAULTS: readonly Fault[] = [
-  'crash',
-  'lease_lost',
-  'delivered_twice',
-  'commit_unanswered',
-  'commit_lost',
-  'marker_lost',
-];
+export type Fault = (typeof FAULTS)[number];
 
 /** Steps in which something becomes durable. */
 export const COMMITS: readonly Step['kind'][] = ['commit', 'completion'];
 
 /** Whether a step is the one at which to strike; asked once for each, in order. */
 export type Where = (step: Step, index: number) => boolean;
-
-export const atStep =
-  (index: number): Where =>
-  (_, at) =>
-    at === index;
 
 /** Only watches, and remembers the steps. */
 export class Recorder implements Watcher {
@@ -58,55 +42,55 @@ export class Recorder implements Watcher {
   }
 }
 
-/** Breaks the connection at one step: before it counted, or after. */
-export class Cut extends Recorder {
+/** Does something once, at one step. */
+class Striking extends Recorder {
   readonly #where: Where;
-  readonly #committed: boolean;
   struck: Step | null = null;
-
-  constructor(where: Where, committed: boolean) {
-    super();
-    this.#where = where;
-    this.#committed = committed;
-  }
-
-  #strikes(step: Step, index: number): boolean {
-    if (this.struck || !this.#where(step, index)) return false;
-    this.struck = step;
-    return true;
-  }
-
-  override async before(step: Step): Promise<'go' | 'refuse'> {
-    const index = this.steps.push(step) - 1;
-    return !this.#committed && this.#strikes(step, index) ? 'refuse' : 'go';
-  }
-
-  override async after(step: Step): Promise<'go' | 'lose'> {
-    return this.#committed && this.#strikes(step, this.steps.lastIndexOf(step)) ? 'lose' : 'go';
-  }
-}
-
-/** Ends the attempt before one step. */
-export class Crash extends Recorder {
-  readonly #where: Where;
-  #dead = false;
-  #crashed: (step: Step) => void = () => {};
-  /** Resolves when it has crashed. */
-  readonly crashed = new Promise<Step>((resolve) => {
-    this.#crashed = resolve;
-  });
 
   constructor(where: Where) {
     super();
     this.#where = where;
   }
 
+  protected strikes(step: Step): boolean {
+    if (this.struck || !this.#where(step, this.steps.lastIndexOf(step))) return false;
+    this.struck = step;
+    return true;
+  }
+}
+
+/** Breaks the connection at one step: before it counted, or after. */
+export class Cut extends Striking {
+  readonly #committed: boolean;
+
+  constructor(where: Where, committed: boolean) {
+    super(where);
+    this.#committed = committed;
+  }
+
+  override async before(step: Step): Promise<'go' | 'refuse'> {
+    this.steps.push(step);
+    return !this.#committed && this.strikes(step) ? 'refuse' : 'go';
+  }
+
+  override async after(step: Step): Promise<'go' | 'lose'> {
+    return this.#committed && this.strikes(step) ? 'lose' : 'go';
+  }
+}
+
+/** Ends the attempt before one step. */
+export class Crash extends Striking {
+  #crashed: (step: Step) => void = () => {};
+  /** Resolves when it has crashed. */
+  readonly crashed = new Promise<Step>((resolve) => {
+    this.#crashed = resolve;
+  });
+
   override async before(step: Step): Promise<'go' | 'refuse'> {
     // Whatever else was under way does not go on either.
-    if (this.#dead) return new Promise(() => {});
-    const index = this.steps.push(step) - 1;
-    if (!this.#where(step, index)) return 'go';
-    this.#dead = true;
+    if (this.struck) return new Promise(() => {});
+    this.steps.push(step);
+    if (!this.strikes(step)) return 'go';
     for (const client of [...this.clients]) {
       await client.cut();
       client.release();
@@ -117,23 +101,17 @@ export class Crash extends Recorder {
 }
 
 /** Does something in the middle, before one step. */
-export class Interrupt extends Recorder {
-  readonly #where: Where;
+export class Interrupt extends Striking {
   readonly #work: (step: Step) => Promise<void>;
-  struck: Step | null = null;
 
   constructor(where: Where, work: (step: Step) => Promise<void>) {
-    super();
-    this.#where = where;
+    super(where);
     this.#work = work;
   }
 
   override async before(step: Step): Promise<'go' | 'refuse'> {
-    const index = this.steps.push(step) - 1;
-    if (!this.struck && this.#where(step, index)) {
-      this.struck = step;
-      await this.#work(step);
-    }
+    this.steps.push(step);
+    if (this.strikes(step)) await this.#work(step);
     return 'go';
   }
 }

@@ -1,10 +1,9 @@
 /**
- * Two attempts of one job at the same time, step by step: neither takes a step before the other has come to the
- * same one. So a handler that looks first and writes then is found, without luck.
+ * Two attempts of one job at the same time, step by step: neither takes a step before the other has come to it. So a
+ * handler that looks first and writes then is found, without luck.
  *
- * `ctx.once` is the exception: the attempt whose lease is gone enters it when the owner has left it. The moment
- * between an effect and its marker is a fault of its own. Inside of a transaction nobody waits, because the other
- * one may wait for its locks. Whoever waits in vain goes on.
+ * `ctx.once` is the exception: the attempt whose lease is gone enters it when the owner has left it. Inside of a
+ * transaction nobody waits, because the other one may wait for its locks.
  */
 // A test may have replaced the global ones.
 import { clearTimeout, setTimeout } from 'node:timers';
@@ -22,7 +21,7 @@ export class Lockstep extends Recorder {
   /** Of the owner: how many effects have their marker. Of the other: how many it has come to. */
   #markers = 0;
   #over = false;
-  /** A handler may have several steps under way. */
+  // A handler may have several steps under way.
   readonly #waiting = new Set<() => void>();
 
   private constructor(owner: boolean) {
@@ -32,8 +31,7 @@ export class Lockstep extends Recorder {
 
   static pair(): { owner: Lockstep; stale: Lockstep } {
     const [owner, stale] = [new Lockstep(true), new Lockstep(false)];
-    owner.#other = stale;
-    stale.#other = owner;
+    [owner.#other, stale.#other] = [stale, owner];
     return { owner, stale };
   }
 

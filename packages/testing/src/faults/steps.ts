@@ -1,10 +1,7 @@
 /**
  * The steps of an attempt: the moments at which it talks to the database, and so the places at which a fault can
- * strike. An attempt that is watched asks its watcher before and after each step.
- *
- * Statements of the kit's own executors, and those on the pool that `holdfast()` was given, are steps; inside of
- * a transaction only its COMMIT is one. Which attempt a statement belongs to is known by the async context, so
- * two attempts at once can be told apart.
+ * strike. They are statements of the kit's own executors, and those on the pool that `holdfast()` was given; inside of
+ * a transaction only its COMMIT is one. The async context says which attempt a statement belongs to.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Executor, Param } from 'holdfast/internal';
@@ -40,6 +37,7 @@ export const connectionLost = (step?: Step) =>
     ),
   });
 
+/** One step, before and after which the watcher is asked. */
 async function pass<Value>(
   watcher: Watcher,
   step: Step,
@@ -151,14 +149,10 @@ export class WatchedClient {
   }
 
   #stepOf(text: string): Step | null {
-    const { settling } = this.#watcher;
     if (isCommit(text) && this.#inTransaction) return COMMIT;
-    if (isBegin(text)) {
-      this.#inTransaction = true;
-      return settling ? COMPLETION : BEGIN;
-    }
-    if (this.#inTransaction) return null;
-    return queryStep(text);
+    if (!isBegin(text)) return this.#inTransaction ? null : queryStep(text);
+    this.#inTransaction = true;
+    return this.#watcher.settling ? COMPLETION : BEGIN;
   }
 
   /** The connection breaks: what it had begun is rolled back. */

@@ -11,9 +11,6 @@ import { Crash, Cut, type Fault, Interrupt, type Where } from './fault.js';
 import { Lockstep, PATIENCE_MS } from './lockstep.js';
 import type { Step } from './steps.js';
 
-/** Is told what happened, in sentences. */
-export type Tell = (sentence: string) => Promise<void>;
-
 export interface Struck {
   /** Null: it crashed. */
   readonly end: AttemptEnd | null;
@@ -21,11 +18,12 @@ export interface Struck {
   readonly step: Step | null;
 }
 
-interface Scene<Input, Output> {
-  readonly trial: Trial<Input, Output>;
+interface Scene {
+  readonly trial: Trial;
   readonly first: TestWorker;
   readonly held: LeasedJob;
-  readonly tell: Tell;
+  /** Is told what happened, in sentences. */
+  readonly tell: (sentence: string) => Promise<void>;
 }
 
 /** The rule by which a single attempt is struck, where no step was chosen. */
@@ -44,11 +42,7 @@ export function usualPlace(fault: Fault, held: LeasedJob): Where {
   }
 }
 
-export async function strike<Input, Output>(
-  fault: Fault,
-  scene: Scene<Input, Output>,
-  where: Where,
-): Promise<Struck> {
+export async function strike(fault: Fault, scene: Scene, where: Where): Promise<Struck> {
   await scene.tell('Worker 1 claimed the job and started the handler.');
   switch (fault) {
     case 'crash':
@@ -62,10 +56,7 @@ export async function strike<Input, Output>(
   }
 }
 
-async function crash<Input, Output>(
-  { trial, first, held, tell }: Scene<Input, Output>,
-  where: Where,
-): Promise<Struck> {
+async function crash({ trial, first, held, tell }: Scene, where: Where): Promise<Struck> {
   const watcher = new Crash(where);
   await first.register(trial.names);
   const ended = await Promise.race([
@@ -80,10 +71,7 @@ async function crash<Input, Output>(
   return ended;
 }
 
-async function loseLease<Input, Output>(
-  { trial, first, held, tell }: Scene<Input, Output>,
-  where: Where,
-): Promise<Struck> {
+async function loseLease({ trial, first, held, tell }: Scene, where: Where): Promise<Struck> {
   const takeOver = async (step: Step) => {
     await tell(`Worker 1 stood still ${step.moment}, until its lease ran out.`);
     const second = trial.worker();
@@ -117,12 +105,7 @@ async function within(ms: number, work: Promise<void>): Promise<void> {
   clearTimeout(timer);
 }
 
-async function deliverTwice<Input, Output>({
-  trial,
-  first,
-  held,
-  tell,
-}: Scene<Input, Output>): Promise<Struck> {
+async function deliverTwice({ trial, first, held, tell }: Scene): Promise<Struck> {
   const second = trial.worker();
   const taken = await second.claimJob(trial.names, held.id);
   const { owner, stale } = Lockstep.pair();
@@ -140,11 +123,7 @@ async function deliverTwice<Input, Output>({
   return { end, step: stale.steps[0] ?? null };
 }
 
-async function cut<Input, Output>(
-  { trial, first, held, tell }: Scene<Input, Output>,
-  where: Where,
-  committed: boolean,
-): Promise<Struck> {
+async function cut({ trial, first, held, tell }: Scene, where: Where, committed: boolean) {
   const watcher = new Cut(where, committed);
   const end = await trial.run(first, held, watcher);
   const { struck } = watcher;

@@ -12,7 +12,7 @@ import { drainWorker } from '../../operate/drain.js';
 import type { ActOptions } from '../../operate/options.js';
 import { type Pruned, pruneArchiveOlder } from '../../operate/prune.js';
 import { MAX_PAUSED, type QueuePart, setPartPaused, setPaused } from '../../operate/queue.js';
-import { untilNotLost } from '../../postgres/connect/again.js';
+import { untilNotLost } from '../../postgres/connect/backoff.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
 import type { Names } from '../../postgres/names.js';
 import {

@@ -14,7 +14,7 @@ import {
 } from '../../job/options/known-options.js';
 import type { QueueName } from '../../job/queue-name.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
-import { untilNotLost } from '../../postgres/connect/again.js';
+import { untilNotLost } from '../../postgres/connect/backoff.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import type { CatchUp } from '../../schedule/due.js';

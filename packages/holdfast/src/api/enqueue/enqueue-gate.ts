@@ -12,9 +12,8 @@ import { reading } from '../../inspect/reading/reading.js';
 import { span } from '../../inspect/reading/words.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { LOCK_WAIT_MS } from '../../postgres/connect/bounded.js';
-import { STOOD_IN_LINE } from '../../postgres/connect/transient.js';
+import { isTableLocked, STOOD_IN_LINE } from '../../postgres/connect/transient.js';
 import type { Names } from '../../postgres/names.js';
-import { isTableLocked } from '../../postgres/refused.js';
 
 interface Waiting {
   readonly enter: () => void;

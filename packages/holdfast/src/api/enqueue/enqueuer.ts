@@ -12,7 +12,7 @@ import {
 } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import type { EnqueueItem } from '../../job/job.js';
-import { untilNotLost } from '../../postgres/connect/again.js';
+import { untilNotLost } from '../../postgres/connect/backoff.js';
 import { BEGIN_BOUNDED } from '../../postgres/connect/bounded.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
 import { asPoolBusy } from '../../postgres/connect/transient.js';

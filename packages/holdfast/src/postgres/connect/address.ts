@@ -1,9 +1,7 @@
 /**
- * An address: which server, database and role a connection is opened to, in the words of `pg`.
- *
- * It comes from a connection string, a `pg.ClientConfig`, or the options of a caller's pool, so that the
- * connections that a worker opens for itself lead to the same place. A password may be a function, which is
- * called for every connection; it cannot be sent to a thread, so the thread asks for each password.
+ * An address: which server, database and role a connection is opened to, in the words of `pg`. It comes from a connection
+ * string, a `pg.ClientConfig`, or the options of a caller's pool. A password may be a function, which is called for every
+ * connection; it cannot be sent to a thread, so the thread asks for each password.
  */
 import pg from 'pg';
 import { HoldfastError } from '../../job/errors/errors.js';
@@ -93,17 +91,14 @@ const PLACES = ['PGHOST', 'PGPORT', 'PGUSER', 'PGDATABASE'];
 /** Whether the environment names a database beside DATABASE_URL. */
 export const namesPlace = (env: Environment): boolean => PLACES.some((name) => env[name]);
 
-export interface FoundAddress {
-  readonly address: Address;
-  /** There is a pool, and the address is not the pool's own: the two may lead to different databases. */
-  readonly besidePool: boolean;
-}
-
-/** What the caller says comes first, then his pool, then the environment: DATABASE_URL before PGHOST and its like. */
+/**
+ * What the caller says comes first, then his pool, then the environment: DATABASE_URL before PGHOST and its like.
+ * `besidePool`: there is a pool, and the address is not its own, so the two may lead to different databases.
+ */
 export function findAddress(
   { connectionString, connection, pool }: AddressSources,
   env: Environment,
-): FoundAddress {
+): { readonly address: Address; readonly besidePool: boolean } {
   const given = connection ? addressOf(connection) : null;
   const named = given && (given.connectionString || given.host || given.database);
   const besidePool = pool !== undefined;
@@ -132,10 +127,7 @@ export type PasswordFunction = Extract<Address['password'], (...args: never[]) =
 export const passwordFunction = ({ password }: Address): PasswordFunction | null =>
   typeof password === 'function' ? password : null;
 
-/**
- * The address as it can be sent to another thread: without a function for the password. Throws if anything else
- * in it cannot be sent.
- */
+/** As it can be sent to another thread: without a function for the password. Throws if anything else cannot be sent. */
 export function sendable({ password, ssl, ...rest }: Address): Address {
   // `pg` hides the key as soon as a connection has been made with it.
   const options =

@@ -1,6 +1,6 @@
 /**
- * Backoff: what a loop does when the database is away. Full jitter under a doubling ceiling, so that a
- * fleet does not come back all at once.
+ * Backoff: what a loop does when the database is away, with a full jitter under a doubling ceiling, so that a fleet does
+ * not come back all at once; and how a transaction is done again that lost to others.
  */
 const BASE_MS = 50;
 /** No pause is longer. */
@@ -71,4 +71,23 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     const timer = setTimeout(done, ms);
     signal?.addEventListener('abort', done, { once: true });
   });
+}
+
+const MOST_TRIES = 5;
+
+/**
+ * `work` is one transaction of our own, or one statement outside of any. If the server rolled it back because of others (a
+ * deadlock, a serialization failure), it is done again after a moment. Never for a caller's transaction: its earlier
+ * statements are gone too.
+ */
+export async function untilNotLost<Value>(work: () => Promise<Value>): Promise<Value> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      const { code } = (error ?? {}) as { code?: unknown };
+      if (tries === MOST_TRIES || (code !== '40P01' && code !== '40001')) throw error;
+      await pause(10 * 2 ** tries * (0.5 + Math.random()));
+    }
+  }
 }

@@ -7,7 +7,7 @@ import { testDatabase } from '../../../../../test/support/database.js';
 import { Line } from '../../../../../test/support/line.js';
 import { until } from '../../../../../test/support/until.js';
 import type { Executor } from '../queryable.js';
-import { Listener, type ListenerDeps } from './listen.js';
+import { type ListenerDeps, newListener } from './listen.js';
 import { behindPooler } from './pooled.js';
 
 const db = testDatabase();
@@ -23,7 +23,7 @@ const say = (channel: string, word: string) => db.rows('SELECT pg_notify($1, $2)
 
 function listen(options: Partial<ListenerDeps> = {}) {
   const seen = { heard: [] as string[], ups: 0, downs: 0, errors: [] as string[] };
-  const listener = new Listener({
+  const listener = newListener({
     address: { connectionString: db.url },
     channels: () => ['test_-1', 'test_other'],
     prepare: async () => undefined,

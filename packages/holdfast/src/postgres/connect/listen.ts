@@ -1,12 +1,8 @@
 /**
- * The listener: a connection of its own that receives notifications, for as long as it is wanted.
- *
- * It reconnects after every loss, with a jittered backoff, and never throws out of a timer. Notifications that are
- * sent meanwhile are lost, so its owner learns of every loss and of every new session, and takes its session locks
- * anew. A connection can be open and receive nothing. So after a while of silence the listener sends itself a ping
- * through another connection, and reconnects if the ping does not arrive. Any notification counts, so of listeners
- * with a channel in common one ping serves all. Behind a pooler, where a session cannot be kept, it reports that
- * once and stays off.
+ * The listener: a connection of its own that receives notifications, for as long as it is wanted. It reconnects after
+ * every loss and never throws out of a timer. Its owner learns of every loss and of every new session, and takes its
+ * session locks anew. After a while of silence the listener sends itself a ping through another connection, and reconnects
+ * if nothing arrives. Behind a pooler, where a session cannot be kept, it reports that once and stays off.
  */
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -51,115 +47,69 @@ class BehindPooler extends Error {}
 const wait = (ms: number, signal: AbortSignal) =>
   pause(ms, undefined, { signal }).catch(() => undefined);
 
-export class Listener {
-  readonly #deps: ListenerDeps;
-  readonly #halt = new AbortController();
-  #state: 'off' | 'connecting' | 'on' = 'off';
-  #client: Client | null = null;
+export function newListener(deps: ListenerDeps) {
+  const { reportError, pingEveryMs = PING_EVERY_MS, pingTimeoutMs = TIMEOUT_MS } = deps;
+  const halt = new AbortController();
+  const { signal } = halt;
+  let state: 'off' | 'connecting' | 'on' = 'off';
+  /** Of the session that is on. */
+  let current: Client | null = null;
   /** Ends the session: with an error that is reported, or without one. */
-  #end: (error: Error | null) => void = () => {};
-  #pings = 0;
-  #notifiedAt = 0;
+  let end: (error: Error | null) => void = () => {};
+  let pings = 0;
+  let notifiedAt = 0;
   /** Ends the wait for the ping that is under way. */
-  #onNotified: () => void = () => {};
-  #over: Promise<void> = Promise.resolve();
+  let onNotified: () => void = () => {};
+  let over: Promise<void> = Promise.resolve();
 
-  constructor(deps: ListenerDeps) {
-    this.#deps = deps;
-  }
-
-  get state(): 'off' | 'connecting' | 'on' {
-    return this.#state;
-  }
-
-  start(): void {
-    this.#state = 'connecting';
-    this.#over = this.#live();
-  }
-
-  /** A new session, because the channels or the locks are others now. */
-  restart(): void {
-    this.#end(null);
-  }
-
-  async stop(): Promise<void> {
-    this.#halt.abort();
-    this.#end(null);
-    await this.#over;
-  }
-
-  /** Statements on the session. One that fails may have left a lock behind: the session is given up. */
-  async run<Value>(work: (db: Executor) => Promise<Value>): Promise<Value> {
-    const client = this.#client;
-    if (!client || this.#state !== 'on') throw new Error('the listener is not connected');
-    try {
-      return await work(engineExecutor(client, { prepare: false }));
-    } catch (error) {
-      if (client === this.#client) this.#end(error as Error);
-      throw error;
-    }
-  }
-
-  async #live(): Promise<void> {
-    const { signal } = this.#halt;
+  async function live(): Promise<void> {
     const backoff = new Backoff();
     while (!signal.aborted) {
       const from = performance.now();
       try {
-        await this.#session();
+        await session();
       } catch (error) {
         if (signal.aborted) break;
-        this.#deps.reportError('listening for notifications', error);
+        reportError('listening for notifications', error);
         if (error instanceof BehindPooler) break;
         if (performance.now() - from > TIMEOUT_MS) backoff.reset();
         await wait(backoff.nextMs(), signal);
       }
     }
-    this.#state = 'off';
+    state = 'off';
   }
 
   /** From the connection to its end; rejects with what ended it, unless that was asked for. */
-  async #session(): Promise<void> {
-    const client = this.#makeClient();
-    const over = new AbortController();
-    let end: (error: Error | null) => void = () => {};
+  async function session(): Promise<void> {
+    const client = clientOf(deps.address);
+    const gone = new AbortController();
+    let endThis: (error: Error | null) => void = () => {};
     const ended = new Promise<'ended'>((resolve, reject) => {
-      end = (error) => (error ? reject(error) : resolve('ended'));
+      endThis = (error) => (error ? reject(error) : resolve('ended'));
     });
-    this.#end = end;
-    client.on('error', end);
-    client.on('end', () => end(new Error('the connection of the listener was closed')));
-    client.on('notification', ({ channel, payload }) => this.#notified(channel, payload ?? ''));
+    end = endThis;
+    client.on('error', endThis);
+    client.on('end', () => endThis(new Error('the connection of the listener was closed')));
+    client.on('notification', ({ channel, payload }) => notified(channel, payload ?? ''));
     try {
-      if ((await Promise.race([this.#open(client), ended])) === 'ended') return;
-      this.#client = client;
-      this.#state = 'on';
-      this.#notifiedAt = performance.now();
-      this.#deps.up();
-      await Promise.race([ended, this.#pingWhenSilent(client, over.signal)]);
+      if ((await Promise.race([open(client), ended])) === 'ended') return;
+      current = client;
+      state = 'on';
+      notifiedAt = performance.now();
+      deps.up();
+      await Promise.race([ended, pingWhenSilent(client, gone.signal)]);
     } finally {
-      over.abort();
-      this.#end = () => {};
+      gone.abort();
+      end = () => {};
       close(client);
-      const was = this.#state;
-      this.#client = null;
-      this.#state = 'connecting';
-      if (was === 'on') this.#deps.down();
+      const was = state;
+      current = null;
+      state = 'connecting';
+      if (was === 'on') deps.down();
     }
   }
 
-  #makeClient(): Client {
-    return new pg.Client({
-      ...this.#deps.address,
-      application_name: 'holdfast listener',
-      connectionTimeoutMillis: TIMEOUT_MS,
-      query_timeout: TIMEOUT_MS,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: 10_000,
-    }) as Client;
-  }
-
-  async #open(client: Client): Promise<'open'> {
+  async function open(client: Client): Promise<'open'> {
     await client.connect();
     const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
     // A number, whatever the program's own parsers make of it.
@@ -170,58 +120,89 @@ export class Listener {
       );
     }
     await client.query(STAY);
-    await client.query(this.#deps.channels().map(listenTo).join(';'));
-    await this.#deps.prepare(engineExecutor(client, { prepare: false }));
+    const channels = deps.channels().map((channel) => `LISTEN ${quoteName(channel)}`);
+    await client.query(channels.join(';'));
+    await deps.prepare(engineExecutor(client, { prepare: false }));
     return 'open';
   }
 
-  #notified(channel: string, payload: string): void {
-    this.#notifiedAt = performance.now();
-    this.#onNotified();
+  function notified(channel: string, payload: string): void {
+    notifiedAt = performance.now();
+    onNotified();
     if (PING.test(payload)) return;
     try {
-      this.#deps.notified(channel, payload);
+      deps.notified(channel, payload);
     } catch (error) {
       // Thrown on, it would go through the socket's handler and end the process.
-      this.#deps.reportError('passing on a notification', error);
-    }
-  }
-
-  /** Resolves when nothing has arrived for so long. */
-  async #silence(forMs: number, over: AbortSignal): Promise<void> {
-    for (let restMs = forMs; restMs > 0 && !over.aborted; ) {
-      await wait(restMs, over);
-      restMs = this.#notifiedAt + forMs - performance.now();
+      reportError('passing on a notification', error);
     }
   }
 
   /** Rejects when a ping does not arrive. */
-  async #pingWhenSilent(client: Client, over: AbortSignal): Promise<void> {
-    const { ping, reportError } = this.#deps;
-    const { pingEveryMs = PING_EVERY_MS, pingTimeoutMs = TIMEOUT_MS } = this.#deps;
+  async function pingWhenSilent(client: Client, gone: AbortSignal): Promise<void> {
     for (;;) {
-      await this.#silence(pingEveryMs * (0.75 + Math.random() * 0.5), over);
-      if (over.aborted) return;
+      const silentMs = pingEveryMs * (0.75 + Math.random() * 0.5);
+      for (let restMs = silentMs; restMs > 0 && !gone.aborted; ) {
+        await wait(restMs, gone);
+        restMs = notifiedAt + silentMs - performance.now();
+      }
+      if (gone.aborted) return;
       const arrived = new AbortController();
-      this.#onNotified = () => arrived.abort();
+      onNotified = () => arrived.abort();
       try {
-        await ping(`!ping:${++this.#pings}`);
+        await deps.ping(`!ping:${++pings}`);
       } catch (error) {
         // The other connection's error says nothing about this one.
         reportError('pinging the listener', error);
         continue;
       }
-      await wait(pingTimeoutMs, AbortSignal.any([arrived.signal, over]));
+      await wait(pingTimeoutMs, AbortSignal.any([arrived.signal, gone]));
       // It may only lie in the socket because this process was busy: an answer brings it along.
-      if (!arrived.signal.aborted && !over.aborted) await client.query('SELECT 1');
-      if (!arrived.signal.aborted && !over.aborted) {
+      if (!arrived.signal.aborted && !gone.aborted) await client.query('SELECT 1');
+      if (!arrived.signal.aborted && !gone.aborted) {
         throw new Error('a ping to the listener did not arrive, so it connects anew');
       }
     }
   }
+
+  return {
+    get state() {
+      return state;
+    },
+    start(): void {
+      state = 'connecting';
+      over = live();
+    },
+    /** A new session, because the channels or the locks are others now. */
+    restart: () => end(null),
+    async stop(): Promise<void> {
+      halt.abort();
+      end(null);
+      await over;
+    },
+    /** Statements on the session. One that fails may have left a lock behind: the session is given up. */
+    async run<Value>(work: (db: Executor) => Promise<Value>): Promise<Value> {
+      const client = current;
+      if (!client || state !== 'on') throw new Error('the listener is not connected');
+      try {
+        return await work(engineExecutor(client, { prepare: false }));
+      } catch (error) {
+        if (client === current) end(error as Error);
+        throw error;
+      }
+    },
+  };
 }
 
-const listenTo = (channel: string) => `LISTEN ${quoteName(channel)}`;
+const clientOf = (address: Address) =>
+  new pg.Client({
+    ...address,
+    application_name: 'holdfast listener',
+    connectionTimeoutMillis: TIMEOUT_MS,
+    query_timeout: TIMEOUT_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  }) as Client;
 
 /** Closes, and does not wait for an answer: a server that is gone must not keep the process. */
 function close(client: Client): void {

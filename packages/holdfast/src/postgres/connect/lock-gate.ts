@@ -1,12 +1,11 @@
 /**
  * Statements on the tables of several queues share a few connections. While somebody has locked the table of one queue,
- * each of its statements would keep a connection until its lock time-out, and the other queues would wait for those. So
- * a queue has at most half of the connections, and once a statement has found its table locked, one at a time
- * tries whether it still is. The rest stand in line here.
+ * each of its statements would keep a connection until its lock time-out. So a queue has at most half of the connections,
+ * and once a statement has found its table locked, one at a time tries whether it still is. The rest stand in line here.
  */
 import type { Executor } from '../queryable.js';
-import { isTableLocked } from '../refused.js';
 import type { Statement } from '../statement.js';
+import { isTableLocked } from './transient.js';
 
 interface Line {
   active: number;
@@ -14,19 +13,19 @@ interface Line {
   readonly waiting: (() => void)[];
 }
 
-export class LockGate {
-  readonly #most: number;
-  readonly #lines = new Map<string, Line>();
+export type LockGate = ReturnType<typeof newLockGate>;
 
-  /** Of so many connections, for so many queues. A queue that is alone has all of them. */
-  constructor(connections: number, queues: number) {
-    this.#most = queues === 1 ? connections : Math.max(1, Math.floor(connections / 2));
-  }
+/** Of so many connections, for so many queues. A queue that is alone has all of them. */
+export function newLockGate(connections: number, queues: number) {
+  const most = queues === 1 ? connections : Math.max(1, Math.floor(connections / 2));
+  const lines = new Map<string, Line>();
 
-  async run<Value>(queue: string, work: () => Promise<Value>): Promise<Value> {
-    const line = this.#lines.get(queue) ?? { active: 0, locked: false, waiting: [] };
-    this.#lines.set(queue, line);
-    if (this.#hasRoom(line)) line.active++;
+  const hasRoom = ({ active, locked }: Line) => active < (locked ? 1 : most);
+
+  async function run<Value>(queue: string, work: () => Promise<Value>): Promise<Value> {
+    const line = lines.get(queue) ?? { active: 0, locked: false, waiting: [] };
+    lines.set(queue, line);
+    if (hasRoom(line)) line.active++;
     else await new Promise<void>((resolve) => line.waiting.push(resolve));
     try {
       const value = await work();
@@ -37,30 +36,20 @@ export class LockGate {
       throw error;
     } finally {
       line.active--;
-      this.#next(line);
+      // Who is called counts from now on, although it begins a little later.
+      for (; line.waiting.length > 0 && hasRoom(line); line.active++) line.waiting.shift()?.();
     }
   }
 
-  executor(db: Executor): Executor {
-    return {
+  return {
+    run,
+    executor: (db: Executor): Executor => ({
       run: (statement, names, params) =>
         readsQueue(statement)
-          ? this.run(names.queue, () => db.run(statement, names, params))
+          ? run(names.queue, () => db.run(statement, names, params))
           : db.run(statement, names, params),
-    };
-  }
-
-  #hasRoom({ active, locked }: Line): boolean {
-    return active < (locked ? 1 : this.#most);
-  }
-
-  /** Who is called counts from now on, although it begins a little later. */
-  #next(line: Line): void {
-    while (line.waiting.length > 0 && this.#hasRoom(line)) {
-      line.active++;
-      line.waiting.shift()?.();
-    }
-  }
+    }),
+  };
 }
 
 const known = new WeakMap<object, boolean>();

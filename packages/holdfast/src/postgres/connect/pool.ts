@@ -1,16 +1,14 @@
 /**
- * Connections of our own.
- *
- * `enginePool` is for claims, settles and maintenance. Its sessions allow only the plans that were
- * measured (settings.ts). `plainPool` is for what users do (enqueue, transactions).
- * A connection that is lost never ends the process, whether it is idle, lent out or being handed over;
- * that holds for these pools and for a pool that a user passes in, once `adoptPool` has seen it.
+ * Connections of our own. `enginePool` is for claims, settles and maintenance: its sessions allow only the plans that
+ * were measured (settings.ts). `plainPool` is for what users do (enqueue, transactions). A connection that is lost never
+ * ends the process; that holds for these pools and for a pool that a user passes in, once `adoptPool` has seen it.
  */
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import type { Logger } from '../log/log.js';
 import { ENGINE_SETTINGS } from '../settings.js';
 import type { Address } from './address.js';
+import { within } from './backoff.js';
 import { isTransient } from './transient.js';
 
 export interface ConnectionOptions extends Address {
@@ -83,10 +81,7 @@ export function databaseOf(address: Address): { database: string; host: string }
   return { database: database ?? '', host: host?.startsWith('/') ? host : `${host}:${port}` };
 }
 
-/**
- * Claims and completions that meet open one connection more. It need not stay when the worker is idle, but opening
- * it is slow: at 50 jobs a second they meet about once a second.
- */
+/** Claims and completions that meet open one connection more. It need not stay, but opening it is slow. */
 const IDLE_MS = 5_000;
 
 export function enginePool(options: ConnectionOptions, max: number, log: Logger): pg.Pool {
@@ -132,9 +127,8 @@ function ownPool(config: pg.PoolConfig, log: Logger): pg.Pool {
 }
 
 /**
- * Makes a pool that was passed in safe to use: from now on neither it nor any client of it, whoever uses
- * it, can end the process with an error that nobody listens to. The user's own listeners get
- * everything that they got before.
+ * Makes a pool that was passed in safe to use: from now on no client of it can end the process with an error that nobody
+ * listens to. The user's own listeners get everything that they got before.
  */
 export function adoptPool(pool: pg.Pool, log: Logger): pg.Pool {
   if (adopted.has(pool)) return pool;
@@ -162,10 +156,9 @@ function guarded(pool: pg.Pool, log: Logger): pg.Pool {
 }
 
 /**
- * pg-pool listens to idle clients only. The answer to the last query and the end of the connection can
- * come in one read; then a client breaks after it was handed out and before its new owner, who waits for a
- * promise, can listen. So the client has a listener of its own for as long as it lives. Nothing is lost by
- * ignoring the event: the client fails every query from then on, and the pool removes it.
+ * pg-pool listens to idle clients only. A client can break after it was handed out and before its new owner, who waits for
+ * a promise, can listen. So it has a listener of its own for as long as it lives. Nothing is lost by ignoring the event:
+ * the client fails every query from then on, and the pool removes it.
  */
 function guardClient(client: pg.PoolClient): void {
   // Looked for every time: some code removes all listeners from a client that it gives back.
@@ -174,18 +167,15 @@ function guardClient(client: pg.PoolClient): void {
 
 const ignore = () => undefined;
 
-/**
- * Ends a pool of ours, but does not wait for ever: a handler that is stuck in a query, or a server that
- * does not answer, must not keep the process. What is still connected then is cut off.
- */
+/** Does not wait for ever for a stuck query or a server that does not answer: what is still connected is cut off. */
 export async function closePool(pool: pg.Pool, withinMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<'late'>((resolve) => {
-    timer = setTimeout(() => resolve('late'), withinMs);
-  });
-  const ended = await Promise.race([pool.end(), limit]);
-  clearTimeout(timer);
-  if (ended !== 'late') return;
+  let ended = false;
+  const end = async () => {
+    await pool.end();
+    ended = true;
+  };
+  await within(withinMs, end());
+  if (ended) return;
   for (const client of connected.get(pool) ?? []) {
     guardClient(client);
     (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();

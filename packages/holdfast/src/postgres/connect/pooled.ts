@@ -1,12 +1,8 @@
 /**
- * Behind a pooler such as PgBouncer in transaction mode: how it is noticed, and how the engine's
- * statements run where nothing can be kept in a session.
- *
- * Each statement may meet another server connection, so start-up options, named statements, session
- * locks and LISTEN are out. `queryPooled` sends the engine's settings and the statement together and
- * with a single Sync: one round trip, and by the protocol's rules one transaction. The settings end with
- * it. If anything in it fails nothing of it has happened, and no transaction is left open to be rolled
- * back. Several such calls may wait on one client; each is whole in itself.
+ * Behind a pooler such as PgBouncer in transaction mode: how it is noticed, and how the engine's statements run. Each may
+ * meet another server connection, so start-up options, named statements, session locks and LISTEN are out. `queryPooled`
+ * sends the engine's settings and the statement together with a single Sync: one round trip, and by the protocol's rules
+ * one transaction. Several such calls may wait on one client; each is whole in itself.
  */
 import type pg from 'pg';
 import { ENGINE_SETTINGS } from '../settings.js';
@@ -115,10 +111,7 @@ const WHO_ANSWERS = { text: 'SELECT pg_backend_pid() AS pid', query_timeout: 10_
 
 const known = new WeakMap<pg.Pool, Promise<boolean>>();
 
-/**
- * True when a pooler stands between this pool and the server: the process that answers is not the one
- * that the connection was opened to. Asked once per pool; an error is not remembered.
- */
+/** Whether another process answers than the connection was opened to. Asked once per pool; an error is not remembered. */
 export function behindPooler(pool: pg.Pool): Promise<boolean> {
   let answer = known.get(pool);
   if (!answer) {

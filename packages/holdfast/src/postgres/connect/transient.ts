@@ -1,4 +1,7 @@
-/** Which errors of the database may pass by themselves, and which of them say that it was away. */
+/**
+ * What the database's errors mean: which may pass by themselves, which say that it was away, and which are because of the
+ * database and not of the rows in a statement. Then another statement fares no better, and the fix is an operator's.
+ */
 import type pg from 'pg';
 import { HoldfastError } from '../../job/errors/errors.js';
 
@@ -57,4 +60,25 @@ export function isOutage(error: unknown): boolean {
   if (!isTransient(error)) return false;
   const { code } = error as { code?: unknown };
   return typeof code !== 'string' || !HERE.test(code);
+}
+
+/**
+ * Classes of SQLSTATE that speak of the database: features, roles and rights, a database that is read-only or full,
+ * catalogues, names of tables and columns, objects in the wrong state, the disk, the configuration, internal errors. A
+ * trigger that raises an exception, a constraint and a value out of range speak of a row, and so does corrupt data
+ * (XX001, XX002).
+ */
+const OF_THE_DATABASE = /^(0A|0L|0P|25006|26|28|3D|3F|42|53|55|58|F0|XX000)/;
+
+const codeOf = (error: unknown) => (error as { code?: unknown } | null)?.code;
+
+/** A right is missing, a table is gone, …: the database refuses this to everybody who asks it in this way. */
+export function isRefusedToAll(error: unknown): boolean {
+  const code = codeOf(error);
+  return typeof code === 'string' && code.length === 5 && OF_THE_DATABASE.test(code);
+}
+
+/** A whole table was locked. A wait for one row says in which row it was; a wait for a table says nothing. */
+export function isTableLocked(error: unknown): boolean {
+  return codeOf(error) === '55P03' && !(error as { where?: unknown }).where;
 }

@@ -1,11 +1,8 @@
 /**
- * A bound on what a worker says: of one kind, which is a sentence and a job's type, five lines a second. What
- * is beyond is counted, and the second ends with one line that says how many more there were. So a mail server
- * that is down does not bury the rest of the log, and costs nobody his disk.
- *
- * A child is not bounded: it is `ctx.log`, and those lines are the handler's own.
+ * A bound on what a worker says: of one kind, which is a sentence and a job's type, five lines a second. The second ends
+ * with one line that says how many more there were. A child is not bounded: it is `ctx.log`, the handler's own.
  */
-import { childLogger, type Level, type Logger } from './log.js';
+import { childLogger, type Level, type Logger, leveled } from './log.js';
 
 const LINES = 5;
 const WINDOW_MS = 1_000;
@@ -52,11 +49,7 @@ export function boundedLogger(log: Logger, time: Timers): BoundedLogger {
     };
 
   return {
-    debug: bounded('debug'),
-    info: bounded('info'),
-    warn: bounded('warn'),
-    error: bounded('error'),
-    child: (facts) => childLogger(log, facts),
+    ...leveled(bounded, (facts) => childLogger(log, facts)),
     flush() {
       for (const kind of [...kinds.values()]) kind.end();
     },

@@ -1,12 +1,10 @@
 /**
- * The default logger: lines on stderr. A terminal gets one readable line an event, anything else (a file, a
- * pipe, a container's log) one JSON object a line.
- *
- * It cannot end the process: when nobody reads the other end any more, lines are dropped. What stands in a
- * fact cannot act on a terminal or begin a line of its own, because control characters are escaped.
+ * The default logger: lines on stderr. A terminal gets one readable line an event, anything else one JSON object a line.
+ * It cannot end the process: when nobody reads the other end any more, lines are dropped. Control characters in facts
+ * are escaped, so none can act on a terminal or begin a line of its own.
  */
 import { describeError } from '../../job/errors/failure.js';
-import type { Level, Logger } from './log.js';
+import { type Level, type Logger, leveled } from './log.js';
 
 /** The part of `process.stderr` that is used. */
 export interface LineStream {
@@ -22,13 +20,7 @@ export function lineLogger(stream: () => LineStream = () => process.stderr, base
     const text = target.isTTY ? readable : json;
     write(target, `${text(level, { ...base, ...facts }, message)}\n`);
   };
-  return {
-    debug: line('debug'),
-    info: line('info'),
-    warn: line('warn'),
-    error: line('error'),
-    child: (facts) => lineLogger(stream, { ...base, ...facts }),
-  };
+  return leveled(line, (facts) => lineLogger(stream, { ...base, ...facts }));
 }
 
 function json(level: Level, facts: object, msg: string | undefined): string {

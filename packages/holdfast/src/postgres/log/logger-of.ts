@@ -1,6 +1,13 @@
 /** Which logger a Holdfast writes to: the caller's or our own, from which level on, redacted, and safe to call. */
 import { HoldfastError } from '../../job/errors/errors.js';
-import { childLogger, type Level, type Logger, type Redact, redactingLogger } from './log.js';
+import {
+  childLogger,
+  type Level,
+  type Logger,
+  leveled,
+  type Redact,
+  redactingLogger,
+} from './log.js';
 import { lineLogger, write } from './log-lines.js';
 
 /** The least level that is written; `silent` writes nothing. */
@@ -37,17 +44,9 @@ const quiet = () => {};
 
 function atLevel(log: Logger, least: LogLevel): Logger {
   const from = LOG_LEVELS.indexOf(least);
-  const at = (level: Level) =>
-    LOG_LEVELS.indexOf(level) < from
-      ? quiet
-      : (facts: object, message?: string) => log[level](facts, message);
-  return {
-    debug: at('debug'),
-    info: at('info'),
-    warn: at('warn'),
-    error: at('error'),
-    child: (facts) => atLevel(childLogger(log, facts), least),
-  };
+  const at = (level: Level): Logger[Level] =>
+    LOG_LEVELS.indexOf(level) < from ? quiet : (facts, message) => log[level](facts, message);
+  return leveled(at, (facts) => atLevel(childLogger(log, facts), least));
 }
 
 /** A logger that throws must not disturb the work that it logs. */
@@ -60,11 +59,5 @@ export function safeLogger(log: Logger): Logger {
       write(process.stderr, `${line}\n`);
     }
   };
-  return {
-    debug: guarded('debug'),
-    info: guarded('info'),
-    warn: guarded('warn'),
-    error: guarded('error'),
-    child: (facts) => safeLogger(childLogger(log, facts)),
-  };
+  return leveled(guarded, (facts) => safeLogger(childLogger(log, facts)));
 }

@@ -1,7 +1,6 @@
 /**
  * The claims of one worker on one queue. Each writes a row with the ids that it took; when nothing of it is left, a later
- * claim deletes that row. A claim whose answer was lost may have taken jobs that nobody knows of here; its number is kept
- * until they are released.
+ * claim deletes that row. If an answer was lost, the claim's number is kept until its jobs are released.
  */
 export class ClaimLedger {
   #next = 0;

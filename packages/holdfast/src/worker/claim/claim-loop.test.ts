@@ -9,7 +9,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import { complete } from '../../settle/complete.js';
 import { resolveOptions } from '../options.js';
 import { LeasedJob } from '../run/leased-job.js';
-import { ClaimLoop, type ClaimLoopDeps } from './claim-loop.js';
+import { type ClaimLoop, type ClaimLoopDeps, newClaimLoop } from './claim-loop.js';
 
 const db = testDatabase();
 const work = job('work');
@@ -27,7 +27,7 @@ function simulate(seed: number, deps: Partial<ClaimLoopDeps> = {}): Simulation {
   const claims: { at: number; jobs: number }[] = [];
   let found = 0;
   let ended: () => void = () => {};
-  const loop = new ClaimLoop({
+  const loop = newClaimLoop({
     queue: 'inbox',
     names: { schema: 'holdfast', queue: 'inbox' },
     engine: db.engine,

@@ -1,9 +1,7 @@
 /**
- * The claim loop of one queue. One claim is in flight at a time.
- *
- * A free handler claims; while all are busy, the next jobs are claimed a little ahead (prefetch.ts). When to claim is
- * decided in claim-schedule.ts. What is read is the business of a source (src/claim): the ordering of the queue has one, and
- * suspects have one beside it. Every claim is sent by claim-sender.ts. Hints that come in quick succession share a claim.
+ * The claim loop of one queue. One claim is in flight at a time. A free handler claims; while all are busy, the next jobs
+ * are claimed a little ahead (prefetch.ts). claim-schedule.ts says when; a source (src/claim) says what is read: the
+ * ordering of the queue has one, and suspects have one beside it. Hints that come in quick succession share a claim.
  */
 import { KeySource } from '../../claim/key/source.js';
 import type { Found, Hint, Source, SourceDeps } from '../../claim/source.js';
@@ -54,228 +52,210 @@ const FREES_KEY: (SettleResult | null)[] = ['completed', 'dead_letter', 'cancell
 /** Where keys take turns, one that waits for its time lets the next one run. */
 const FREES_TURN = [...FREES_KEY, 'failed', 'snoozed'];
 
-export class ClaimLoop {
-  readonly #deps: ClaimLoopDeps;
-  readonly #sender: ClaimSender;
-  readonly #schedule: ClaimSchedule;
-  readonly #sourceDeps: SourceDeps;
-  readonly #suspects: SuspectsSource;
-  #ordering: Ordering = 'none';
-  #source: Source;
-  #claiming = false;
-  #stopped = false;
-  #timer: Timer | null = null;
-  #timerAt = Number.POSITIVE_INFINITY;
-  /** When a claim last found a job. */
-  #busyAt = Number.NEGATIVE_INFINITY;
+export type ClaimLoop = ReturnType<typeof newClaimLoop>;
 
-  constructor(deps: ClaimLoopDeps) {
-    this.#deps = deps;
-    const { time, suspectsAt } = deps;
-    const { pollMs } = deps.settings;
-    const receive: ClaimLoopDeps['receive'] = (batch) => {
-      this.#schedule.answered();
-      this.#suspects.took(batch.jobs);
+export function newClaimLoop(deps: ClaimLoopDeps) {
+  const { time, wakeups, queue, suspectsAt } = deps;
+  const { pollMs } = deps.settings;
+  const schedule = new ClaimSchedule(pollMs, time);
+  const sender = new ClaimSender({
+    ...deps,
+    receive(batch) {
+      schedule.answered();
+      suspects.took(batch.jobs);
       deps.receive(batch);
-    };
-    this.#sender = new ClaimSender({ ...deps, receive });
-    const { allowance, send } = this.#sender;
-    this.#schedule = new ClaimSchedule(pollMs, time);
-    this.#sourceDeps = { ...deps, clock: time, pollMs, allowance, send };
-    this.#suspects = new SuspectsSource({ ...this.#sourceDeps, suspectsAt });
-    this.#source = new TimeSource(this.#sourceDeps);
-  }
+    },
+  });
+  const { allowance, send } = sender;
+  const sourceDeps: SourceDeps = { ...deps, clock: time, pollMs, allowance, send };
+  const suspects = new SuspectsSource({ ...sourceDeps, suspectsAt });
+  let ordering: Ordering = 'none';
+  let source: Source = new TimeSource(sourceDeps);
+  let claiming = false;
+  let stopped = false;
+  let timer: Timer | null = null;
+  let timerAt = Number.POSITIVE_INFINITY;
+  /** When a claim last found a job. */
+  let busyAt = Number.NEGATIVE_INFINITY;
 
-  get claiming(): boolean {
-    return this.#claiming;
-  }
-
-  /** How the queue is read, and which buckets this worker reads first. */
-  assign(ordering: Ordering, buckets: readonly number[]): void {
-    if (ordering !== this.#ordering)
-      this.#source =
-        ordering === 'none'
-          ? new TimeSource(this.#sourceDeps)
-          : new KeySource(this.#sourceDeps, ordering === 'turns');
-    this.#ordering = ordering;
-    this.#source.own?.(buckets);
-    this.#source.useKeys?.(this.#sender.limits?.keyed ?? []);
-    this.wake();
-  }
-
-  /** Which types of the queue are limited. */
-  limit(limits: LimitedTypes): void {
-    if (!this.#sender.limit(limits)) return;
-    this.#source.useKeys?.(limits.keyed);
-    this.#source.hint(ANY);
-    this.wake();
-  }
-
-  isLimited(type: string): boolean {
-    return this.#sender.isLimited(type);
-  }
-
-  /** It waits for a hint, and leaves its polls to others. */
-  get idle(): boolean {
-    return this.#schedule.idle && !this.#claiming;
-  }
-
-  /** What was found of an idle queue. */
-  record(news: QueueNews): void {
-    const { time, wakeups, queue } = this.#deps;
-    this.#follow(news);
-    if (time.now() - this.#busyAt > QUIET_MS) wakeups.want(queue, null);
-    if (news.suspects || (news.dueInMs ?? Number.POSITIVE_INFINITY) <= 0) this.wake();
-    else if (news.dueInMs !== null) this.dueIn(news.dueInMs, null);
-  }
-
-  #follow({ suspects, recount }: QueueNews): void {
-    this.#suspects.record(suspects);
+  function follow(news: QueueNews): void {
+    suspects.record(news.suspects);
     // Nobody waits for it, and whoever finds the figure old counts again.
-    if (recount) void countWaiting(this.#deps.engine, this.#deps.names).catch(() => undefined);
+    if (news.recount) void countWaiting(deps.engine, deps.names).catch(() => undefined);
   }
 
   /** Jobs were written. */
-  hint(hint: Hint): void {
-    const inMs = this.#sender.msUntil(hint.since);
+  function hint(of: Hint): void {
+    const inMs = sender.msUntil(of.since);
     if (inMs > 0) {
       // Hints carry tenths of a second, rounded down: the claim at that time says how long it really is. A walk does not.
-      this.dueIn(inMs, hint.buckets, CHECK_MS / 10);
+      dueIn(inMs, of.buckets, CHECK_MS / 10);
       return;
     }
-    this.#source.hint(hint);
-    if (hint.since === null) this.#schedule.hint();
+    source.hint(of);
+    if (of.since === null) schedule.hint();
     // The buckets of a queue that is read by key have an owner, who answers first: its source knows when.
-    else if (this.#ordering === 'none') this.#schedule.sharedHint();
-    this.pump();
-  }
-
-  /** Hints arrive from now on; read what was written just before, and ask when the next job is due. */
-  listening(): void {
-    this.#source.later?.(null, this.#deps.time.now());
-    this.#schedule.hint(true);
-    this.pump();
+    else if (ordering === 'none') schedule.sharedHint();
+    pump();
   }
 
   /** A job becomes due after this time, or so much later. */
-  dueIn(ms: number, buckets: readonly number[] | null, atMostLaterMs = 0): void {
-    const at = this.#deps.time.now() + Math.max(0, ms) + 1;
-    if (this.#source.later) this.#source.later(buckets, at);
-    else this.#schedule.due(at);
-    this.#source.due?.(at + atMostLaterMs);
-    this.pump();
-  }
-
-  /** A job has left this worker: its key may be free, or it waits again. */
-  left(held: LeasedJob): void {
-    if (this.#leave(held, !this.#deps.wakeups.listening())) this.wake();
-  }
-
-  /** These were claimed too late to be run: nobody here holds them. */
-  missed(jobs: readonly LeasedJob[]): void {
-    for (const job of jobs) this.#leave(job, false);
+  function dueIn(ms: number, buckets: readonly number[] | null, atMostLaterMs = 0): void {
+    const at = time.now() + Math.max(0, ms) + 1;
+    if (source.later) source.later(buckets, at);
+    else schedule.due(at);
+    source.due?.(at + atMostLaterMs);
+    pump();
   }
 
   /** `blind`: no hint says what stands behind it. True: there may be something to read now. */
-  #leave(held: LeasedJob, blind: boolean): boolean {
+  function leave(held: LeasedJob, blind: boolean): boolean {
     const { row, how, claim, hasMore } = held;
-    const freed = this.#sender.left(held);
-    const { limits } = this.#sender;
+    const freed = sender.left(held);
+    const { limits } = sender;
     const released = how === 'released';
-    const more = this.#source.left({
+    const more = source.left({
       ...{ row, released, sentAt: claim.sentAt },
-      freesKey: (this.#ordering === 'turns' ? FREES_TURN : FREES_KEY).includes(how),
+      freesKey: (ordering === 'turns' ? FREES_TURN : FREES_KEY).includes(how),
       // A job of a limited type is claimed without what stands behind it, and ends the run that stands before it.
       hasMore:
         hasMore || released || blind || limits?.whole === true || (limits?.types.length ?? 0) > 0,
     });
-    return this.#suspects.left(row) || more || freed;
-  }
-
-  /** Under a new registration. */
-  restart(): void {
-    this.#sender.ledger.reset();
-    this.hint(ANY);
+    return suspects.left(row) || more || freed;
   }
 
   /** Read as soon as there is room. */
-  wake(): void {
-    this.#schedule.hint();
-    this.pump();
+  function wake(): void {
+    schedule.hint();
+    pump();
   }
 
   /** Claims if there is room and something to read; otherwise sees to it that it is called again. */
-  pump(): void {
-    if (this.#claiming || this.#stopped || !this.#deps.mayClaim()) return;
-    const now = this.#deps.time.now();
-    if (this.#sender.mustPublish && !this.#schedule.failing) {
-      void this.#exclusively('telling the permits of', () => this.#sender.publish());
+  function pump(): void {
+    if (claiming || stopped || !deps.mayClaim()) return;
+    const now = time.now();
+    if (sender.mustPublish && !schedule.failing) {
+      void exclusively('telling the permits of', () => sender.publish());
       return;
     }
-    const room = this.#deps.room();
+    const room = deps.room();
     if (room <= 0) return;
-    const readAt = Math.min(this.#source.readAt(now, this.#schedule.idle), this.#suspects.readAt);
-    const at = this.#schedule.nextAt(now, readAt, this.#deps.free());
-    if (at > now) this.#wait(at, now);
-    else void this.#exclusively('claiming from', () => this.#read(now, room));
+    const readAt = Math.min(source.readAt(now, schedule.idle), suspects.readAt);
+    const at = schedule.nextAt(now, readAt, deps.free());
+    if (at > now) wait(at, now);
+    else void exclusively('claiming from', () => read(now, room));
   }
 
-  stop(): void {
-    this.#stopped = true;
-    this.#timer?.cancel();
-  }
-
-  #wait(at: number, now: number): void {
-    if (this.#timer && this.#timerAt <= at && this.#timerAt > now) return;
-    this.#timer?.cancel();
-    this.#timer = null;
+  function wait(at: number, now: number): void {
+    if (timer && timerAt <= at && timerAt > now) return;
+    timer?.cancel();
+    timer = null;
     // Until a hint, or what the polls of idle queues find.
     if (at === Number.POSITIVE_INFINITY) return;
-    this.#timerAt = at;
-    this.#timer = this.#deps.time.after(Math.min(at - now, UNIT_MS.d), () => {
-      this.#timer = null;
-      this.pump();
+    timerAt = at;
+    timer = time.after(Math.min(at - now, UNIT_MS.d), () => {
+      timer = null;
+      pump();
     });
   }
 
   /** One statement of the queue's claims is under way at a time. */
-  async #exclusively(what: string, run: () => Promise<void>): Promise<void> {
-    const { queue, reportError, ended } = this.#deps;
-    this.#claiming = true;
+  async function exclusively(what: string, run: () => Promise<void>): Promise<void> {
+    claiming = true;
     try {
       await run();
     } catch (error) {
-      reportError(`${what} ${queue}`, error);
+      deps.reportError(`${what} ${queue}`, error);
     } finally {
-      this.#claiming = false;
+      claiming = false;
     }
-    ended();
-    this.pump();
+    deps.ended();
+    pump();
   }
 
-  async #read(now: number, limit: number): Promise<void> {
-    const { queue, wakeups, recordRound, time } = this.#deps;
-    const ask = this.#schedule.begin(now);
-    const found = await this.#claim(limit, ask).catch((error) => {
-      this.#schedule.failed();
+  async function read(now: number, limit: number): Promise<void> {
+    const ask = schedule.begin(now);
+    const found = await claim(limit, ask).catch((error) => {
+      schedule.failed();
       throw error;
     });
     if (found.news) {
-      this.#follow(found.news);
-      this.#schedule.record(found.news);
-      recordRound(queue, found.news.maintainedMs);
+      follow(found.news);
+      schedule.record(found.news);
+      deps.recordRound(queue, found.news.maintainedMs);
     }
-    const wanted = this.#schedule.succeeded(found, limit, wakeups.getsHints(queue));
+    const wanted = schedule.succeeded(found, limit, wakeups.getsHints(queue));
     // A worker that only answers hints of others stays quiet.
     if (wanted !== null && (found.jobs > 0 || !wakeups.isQuiet(queue))) wakeups.want(queue, wanted);
-    if (found.jobs > 0) this.#busyAt = time.now();
+    if (found.jobs > 0) busyAt = time.now();
   }
 
-  async #claim(limit: number, ask: boolean): Promise<Found> {
-    await this.#sender.releaseUnknown();
-    if (this.#deps.time.now() >= this.#suspects.readAt && (await this.#suspects.read(limit)))
+  async function claim(limit: number, ask: boolean): Promise<Found> {
+    await sender.releaseUnknown();
+    if (time.now() >= suspects.readAt && (await suspects.read(limit)))
       // Nothing may run beside it; the rest is read when it has left.
       return { jobs: limit, waitedMs: 0, news: null };
-    return this.#source.read(limit, ask);
+    return source.read(limit, ask);
   }
+
+  return {
+    ...{ hint, dueIn, wake, pump },
+    get claiming() {
+      return claiming;
+    },
+    /** It waits for a hint, and leaves its polls to others. */
+    get idle() {
+      return schedule.idle && !claiming;
+    },
+    isLimited: (type: string) => sender.isLimited(type),
+    /** How the queue is read, and which buckets this worker reads first. */
+    assign(order: Ordering, buckets: readonly number[]): void {
+      if (order !== ordering)
+        source =
+          order === 'none'
+            ? new TimeSource(sourceDeps)
+            : new KeySource(sourceDeps, order === 'turns');
+      ordering = order;
+      source.own?.(buckets);
+      source.useKeys?.(sender.limits?.keyed ?? []);
+      wake();
+    },
+    /** Which types of the queue are limited. */
+    limit(limits: LimitedTypes): void {
+      if (!sender.limit(limits)) return;
+      source.useKeys?.(limits.keyed);
+      source.hint(ANY);
+      wake();
+    },
+    /** What was found of an idle queue. */
+    record(news: QueueNews): void {
+      follow(news);
+      if (time.now() - busyAt > QUIET_MS) wakeups.want(queue, null);
+      if (news.suspects || (news.dueInMs ?? Number.POSITIVE_INFINITY) <= 0) wake();
+      else if (news.dueInMs !== null) dueIn(news.dueInMs, null);
+    },
+    /** Hints arrive from now on; read what was written just before, and ask when the next job is due. */
+    listening(): void {
+      source.later?.(null, time.now());
+      schedule.hint(true);
+      pump();
+    },
+    /** A job has left this worker: its key may be free, or it waits again. */
+    left(held: LeasedJob): void {
+      if (leave(held, !wakeups.listening())) wake();
+    },
+    /** These were claimed too late to be run: nobody here holds them. */
+    missed(jobs: readonly LeasedJob[]): void {
+      for (const job of jobs) leave(job, false);
+    },
+    /** Under a new registration. */
+    restart(): void {
+      sender.ledger.reset();
+      hint(ANY);
+    },
+    stop(): void {
+      stopped = true;
+      timer?.cancel();
+    },
+  };
 }

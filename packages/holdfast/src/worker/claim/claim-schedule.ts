@@ -1,14 +1,12 @@
 /**
- * When the next claim of a queue is due.
- *
- * After a claim that took all it asked for there is more: the next one follows at once. After one that came to the end, the
- * loop waits for a hint, for the time at which the next job is due, or for the poll; and where Postgres is slow, at least as
- * long as that claim took, so that the next one brings more. Hints do not cut a backoff short, and a worker that always
- * finds more jobs than it takes asks producers for none.
+ * When the next claim of a queue is due. After a claim that took all it asked for, the next one follows at once. After one
+ * that came to the end, the loop waits for a hint, for the time at which the next job is due, or for the poll; and where
+ * Postgres is slow, at least as long as that claim took. Hints do not cut a backoff short, and a worker that always finds
+ * more jobs than it takes asks producers for none.
  *
  * All workers get a producer's hint, and one is enough. So a worker whose answer found nothing answers the next hints later
- * and later, up to a bound, and one answer then serves many hints. If it then finds a job that was left lying, those that
- * are quicker are busy or gone: it answers at once again. A worker whose handlers are all busy leaves the answer to others.
+ * and later, up to a bound. If it then finds a job that was left lying, those that are quicker are busy or gone: it answers
+ * at once again. A worker whose handlers are all busy leaves the answer to others.
  */
 import { LATEST_MS, laterThan } from '../../claim/pace.js';
 import type { Found } from '../../claim/source.js';

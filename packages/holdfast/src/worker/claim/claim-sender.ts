@@ -1,7 +1,4 @@
-/**
- * What every claim of a queue is sent with, and what it brings: its number, and where the queue has limits how many jobs this
- * worker holds. Others read that figure; claims raise it, and when jobs have left the worker lowers it here.
- */
+/** What every claim is sent with: its number and, where the queue has limits, how many jobs this worker holds. */
 import { Allowance } from '../../claim/allowance.js';
 import { publish } from '../../claim/permits.js';
 import type { ClaimMarks, Send } from '../../claim/source.js';

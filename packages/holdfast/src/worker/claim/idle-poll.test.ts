@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { handClock } from '../../../../../test/support/hand-clock.js';
 import type { ClaimLoop } from './claim-loop.js';
-import { IdlePoll, MOST_QUEUES } from './idle-poll.js';
+import { MOST_QUEUES, newIdlePoll } from './idle-poll.js';
 
 test('every idle queue is asked for in a circle, whatever the names', async () => {
   const { time, advance, timers } = handClock();
@@ -10,7 +10,7 @@ test('every idle queue is asked for in a circle, whatever the names', async () =
   // By name, queue_9 comes behind queue_10; by number it does not.
   const names = Array.from({ length: MOST_QUEUES + 10 }, (_, n) => `queue_${n + 1}`);
   const busy = new Set<string>();
-  const poll = new IdlePoll({
+  const poll = newIdlePoll({
     ...{ schema: 'holdfast', settings: { pollMs: 1_000 }, time },
     engine: {
       run: async (_: unknown, __: unknown, [request]: readonly unknown[]) => {
@@ -54,7 +54,7 @@ test.each([
 ])('a worker asks as often as it must: %s', async (_, listening, servers, polls) => {
   const { time, advance, timers } = handClock();
   let asked = 0;
-  const poll = new IdlePoll({
+  const poll = newIdlePoll({
     ...{ schema: 'holdfast', settings: { pollMs: 1_000 } },
     time: { ...time, random: () => 0.5 },
     engine: {

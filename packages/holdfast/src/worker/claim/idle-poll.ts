@@ -1,11 +1,7 @@
 /**
  * The polls of idle queues: one statement for many of them. A queue whose claims find nothing leaves its polls to this, and
- * goes on when there is something to do.
- *
- * While hints arrive a question is only for those that were missed, and one of the workers that serve a queue is enough. So
- * each asks the less often the more they are, from every other poll to every fifth.
- *
- * A statement asks for at most `MOST_QUEUES`, because each takes a few locks; with more, it asks for some after the others.
+ * goes on when there is something to do. While hints arrive a question is only for those that were missed: each worker asks
+ * the less often the more of them serve a queue, from every other poll to every fifth.
  */
 import { askDue } from '../../claim/due.js';
 import type { Versions } from '../../claim/take.js';
@@ -35,49 +31,33 @@ export interface IdlePollDeps {
   readonly reportError: (what: string, error: unknown) => void;
 }
 
-export class IdlePoll {
-  readonly #deps: IdlePollDeps;
-  #timer: Timer | null = null;
-  #stopped = false;
+export function newIdlePoll(deps: IdlePollDeps) {
+  const { engine, schema, settings, time, listening, servers, recordRound, reportError } = deps;
+  let timer: Timer | null = null;
+  let stopped = false;
   /** The queue that was asked for last. */
-  #last = '';
+  let last = '';
 
-  constructor(deps: IdlePollDeps) {
-    this.#deps = deps;
-  }
-
-  start(): void {
-    this.#plan();
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    this.#timer?.cancel();
-  }
-
-  #plan(): void {
-    if (this.#stopped) return;
-    const { time, settings, listening, queues, servers } = this.#deps;
-    const fewest = Math.min(...queues().map(({ queue }) => servers(queue)));
+  function plan(): void {
+    if (stopped) return;
+    const fewest = Math.min(...deps.queues().map(({ queue }) => servers(queue)));
     const polls = listening() ? Math.min(Math.max(2, fewest), 5) : 1;
-    const everyMs = polls * settings.pollMs;
-    this.#timer = time.after(jittered(everyMs, time), () => void this.#ask());
+    timer = time.after(jittered(polls * settings.pollMs, time), () => void ask());
   }
 
   /** Those that come next, in a circle. */
-  #next(): IdleQueue[] {
-    const queues = this.#deps.queues();
-    const from = 1 + queues.findIndex(({ queue }) => queue === this.#last);
+  function nextOnes(): IdleQueue[] {
+    const queues = deps.queues();
+    const from = 1 + queues.findIndex(({ queue }) => queue === last);
     const next = [...queues.slice(from), ...queues.slice(0, from)]
       .filter(({ claims }) => claims.idle)
       .slice(0, MOST_QUEUES);
-    this.#last = next.at(-1)?.queue ?? '';
+    last = next.at(-1)?.queue ?? '';
     return next;
   }
 
-  async #ask(): Promise<void> {
-    const { engine, schema, reportError, recordRound } = this.#deps;
-    const next = this.#next();
+  async function ask(): Promise<void> {
+    const next = nextOnes();
     try {
       const asked = new Map(next.map(({ queue, versions }) => [queue, versions]));
       const names = { schema, queue: 'inbox' };
@@ -87,10 +67,18 @@ export class IdlePoll {
         next.find((one) => one.queue === queue)?.claims.record(news);
       }
     } catch (error) {
-      if (!this.#stopped) reportError('asking which queues have due jobs', error);
+      if (!stopped) reportError('asking which queues have due jobs', error);
       // They poll for themselves, with a backoff of their own.
       for (const { claims } of next) claims.wake();
     }
-    this.#plan();
+    plan();
   }
+
+  return {
+    start: plan,
+    stop(): void {
+      stopped = true;
+      timer?.cancel();
+    },
+  };
 }

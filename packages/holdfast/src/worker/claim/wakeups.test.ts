@@ -7,7 +7,7 @@ import { lockKeyOf, register } from '../../fleet/registry.js';
 import { channelOf, hintQueue } from '../../fleet/wake.js';
 import { job } from '../../job/job.js';
 import { bucketOf } from '../../job/key.js';
-import { Wakeups, type WakeupsDeps } from './wakeups.js';
+import { newWakeups, type Wakeups, type WakeupsDeps } from './wakeups.js';
 
 const db = testDatabase();
 const work = job('work');
@@ -40,7 +40,7 @@ async function wakeups(
   const channels = new Map<string, string>();
   for (const queue of queues)
     channels.set(await channelOf(db.plain, { schema: 'holdfast', queue }), queue);
-  const wakeups = new Wakeups({
+  const wakeups = newWakeups({
     address: { connectionString: db.url },
     on: true,
     livenessLock: true,

@@ -1,7 +1,6 @@
 /**
- * Wake-ups: a session that listens for hints of producers, and the locks by which a worker asks for them. The claim loop of
- * a queue says whether it wants hints; here that wish becomes a lock on the listener's session, one statement at a time, and
- * the last wish wins. All of this is about speed: a worker without a listener finds every job by polling.
+ * Wake-ups: a session that listens for hints of producers, and the locks by which a worker asks for them. A wish of a claim
+ * loop becomes a lock on the listener's session, one statement at a time. Without a listener, polls find every job.
  */
 import type { Hint } from '../../claim/source.js';
 import { holdLiveness } from '../../fleet/liveness.js';
@@ -16,7 +15,7 @@ import {
 } from '../../fleet/wake.js';
 import { BUCKETS } from '../../job/key.js';
 import type { Address } from '../../postgres/connect/address.js';
-import { Listener } from '../../postgres/connect/listen.js';
+import { newListener } from '../../postgres/connect/listen.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { SharedDeps } from '../deps.js';
 
@@ -72,130 +71,106 @@ function hintIn(payload: string): Hint | null {
   return areOurs ? { since: at, buckets, types: null } : null;
 }
 
-export class Wakeups {
-  readonly #deps: WakeupsDeps;
-  readonly #listener: Listener;
-  readonly #wishes: ReadonlyMap<string, Wish>;
-  #workerId: string;
-  #moving = false;
-  #stopped = false;
+export type Wakeups = ReturnType<typeof newWakeups>;
 
-  constructor(deps: WakeupsDeps) {
-    this.#deps = deps;
-    this.#workerId = deps.workerId;
-    const { address, channels, other, reportError } = deps;
-    const none = { wanted: null, hints: false, active: false };
-    this.#wishes = new Map([...channels.values()].map((queue) => [queue, { queue, ...none }]));
-    this.#listener = new Listener({
-      address,
-      channels: () => [...channels.keys(), FLEET_CHANNEL],
-      prepare: (db) => this.#prepare(db),
-      up: () => this.#up(),
-      down: () => this.#down(),
-      notified: (channel, payload) => this.#notified(channel, payload),
-      ping: (payload) => ping(other, this.#names('inbox'), payload),
-      reportError,
-    });
-  }
-
-  #names(queue: string) {
-    return { schema: this.#deps.schema, queue };
-  }
-
-  start(): void {
-    if (this.#deps.on) this.#listener.start();
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    await this.#listener.stop();
-  }
-
-  /** Under a new id from now on: another liveness lock, so a new session. */
-  identify(workerId: string): void {
-    this.#workerId = workerId;
-    this.#listener.restart();
-  }
-
-  listening(): boolean {
-    return this.#listener.state === 'on';
-  }
-
-  /** Producers send hints for this queue, and they arrive. */
-  getsHints(queue: string): boolean {
-    const wish = this.#wishes.get(queue);
-    return this.listening() && wish !== undefined && (wish.hints || !wish.active);
-  }
-
-  isQuiet(queue: string): boolean {
-    return this.#wishes.get(queue)?.wanted === null;
-  }
-
-  /** Null: nothing has happened in this queue for a while. */
-  want(queue: string, wanted: boolean | null): void {
-    const wish = this.#wishes.get(queue);
-    if (!wish || wish.wanted === wanted) return;
-    wish.wanted = wanted;
-    void this.#move();
-  }
-
-  async #prepare(db: Executor): Promise<void> {
-    if (this.#deps.livenessLock) await holdLiveness(db, this.#names('inbox'), this.#workerId);
-    await holdListening(db, this.#names('inbox'));
-  }
-
-  #up(): void {
-    this.#deps.fleetChanged();
-    this.#deps.schedulesChanged?.(null);
-    // Nobody sent a hint for what was inserted before.
-    for (const queue of this.#wishes.keys()) this.#deps.listening(queue);
-    void this.#move();
-  }
-
-  /** The session is gone, and with it the locks and perhaps the last hints. */
-  #down(): void {
-    for (const wish of this.#wishes.values()) {
-      wish.hints = false;
-      wish.active = false;
-      if (!this.#stopped) this.#deps.hint(wish.queue, { since: null, buckets: null, types: null });
-    }
-  }
-
-  #notified(channel: string, payload: string): void {
-    if (channel === FLEET_CHANNEL) {
-      const { schema, fleetChanged, schedulesChanged } = this.#deps;
-      const [of, what, at] = payload.split(' ');
-      if (payload === schema) fleetChanged();
-      else if (of === schema && what === 'schedules') schedulesChanged?.(Number(at));
-      return;
-    }
-    const queue = this.#deps.channels.get(channel);
-    if (queue === undefined) return;
-    const hint = hintIn(payload);
-    if (hint) this.#deps.hint(queue, hint);
-  }
+export function newWakeups(deps: WakeupsDeps) {
+  const { address, channels, schema, fleetChanged, schedulesChanged } = deps;
+  let { workerId } = deps;
+  let moving = false;
+  let stopped = false;
+  const none = { wanted: null, hints: false, active: false };
+  const wishes = new Map<string, Wish>(
+    [...channels.values()].map((queue) => [queue, { queue, ...none }]),
+  );
+  const namesOf = (queue: string) => ({ schema, queue });
+  const listener = newListener({
+    address,
+    channels: () => [...channels.keys(), FLEET_CHANNEL],
+    async prepare(db) {
+      if (deps.livenessLock) await holdLiveness(db, namesOf('inbox'), workerId);
+      await holdListening(db, namesOf('inbox'));
+    },
+    up() {
+      fleetChanged();
+      schedulesChanged?.(null);
+      // Nobody sent a hint for what was inserted before.
+      for (const queue of wishes.keys()) deps.listening(queue);
+      void move();
+    },
+    /** The session is gone, and with it the locks and perhaps the last hints. */
+    down() {
+      for (const wish of wishes.values()) {
+        wish.hints = false;
+        wish.active = false;
+        if (!stopped) deps.hint(wish.queue, { since: null, buckets: null, types: null });
+      }
+    },
+    notified(channel, payload) {
+      if (channel === FLEET_CHANNEL) {
+        const [of, what, at] = payload.split(' ');
+        if (payload === schema) fleetChanged();
+        else if (of === schema && what === 'schedules') schedulesChanged?.(Number(at));
+        return;
+      }
+      const queue = channels.get(channel);
+      const hint = queue === undefined ? null : hintIn(payload);
+      if (queue !== undefined && hint) deps.hint(queue, hint);
+    },
+    ping: (payload) => ping(deps.other, namesOf('inbox'), payload),
+    reportError: deps.reportError,
+  });
+  const listening = () => listener.state === 'on';
 
   /** Makes the locks follow the wishes. */
-  async #move(): Promise<void> {
-    if (this.#moving) return;
-    this.#moving = true;
-    while (this.listening()) {
-      const wish = [...this.#wishes.values()].find((one) => nextStep(one) !== null);
+  async function move(): Promise<void> {
+    if (moving) return;
+    moving = true;
+    while (listening()) {
+      const wish = [...wishes.values()].find((one) => nextStep(one) !== null);
       const [lock, take] = (wish && nextStep(wish)) ?? [];
       if (!wish || lock === undefined) break;
-      const names = this.#names(wish.queue);
+      const names = namesOf(wish.queue);
       try {
-        await this.#listener.run((db) => (take ? holdQueueLock : leaveQueueLock)(db, names, lock));
-        const held = take === true && this.listening();
+        await listener.run((db) => (take ? holdQueueLock : leaveQueueLock)(db, names, lock));
+        const held = take === true && listening();
         if (lock === ACTIVE) wish.active = held;
         else wish.hints = held;
         // Nobody sent a hint for what was inserted between the last claim and the lock.
-        if (lock === WANTS_HINTS && held) this.#deps.listening(wish.queue);
+        if (lock === WANTS_HINTS && held) deps.listening(wish.queue);
       } catch {
         // The listener has reported it and ends the session.
         break;
       }
     }
-    this.#moving = false;
+    moving = false;
   }
+
+  return {
+    listening,
+    start(): void {
+      if (deps.on) listener.start();
+    },
+    async stop(): Promise<void> {
+      stopped = true;
+      await listener.stop();
+    },
+    /** Under a new id from now on: another liveness lock, so a new session. */
+    identify(id: string): void {
+      workerId = id;
+      listener.restart();
+    },
+    /** Producers send hints for this queue, and they arrive. */
+    getsHints(queue: string): boolean {
+      const wish = wishes.get(queue);
+      return listening() && wish !== undefined && (wish.hints || !wish.active);
+    },
+    isQuiet: (queue: string): boolean => wishes.get(queue)?.wanted === null,
+    /** Null: nothing has happened in this queue for a while. */
+    want(queue: string, wanted: boolean | null): void {
+      const wish = wishes.get(queue);
+      if (!wish || wish.wanted === wanted) return;
+      wish.wanted = wanted;
+      void move();
+    },
+  };
 }

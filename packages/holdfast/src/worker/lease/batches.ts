@@ -1,7 +1,6 @@
 /**
- * The main thread's list of held jobs, a batch for each claim. The keeper's thread is sent a batch when it is claimed,
- * before a handler can block this thread, and the whole list some time after jobs have left: the fence refuses a late
- * renewal.
+ * The main thread's list of held jobs, a batch for each claim. The keeper's thread is sent a batch when it is claimed, and
+ * the whole list some time after jobs have left: the fence refuses a late renewal.
  */
 import type { Lease } from '../../lease/renew.js';
 import type { Settings } from '../options.js';

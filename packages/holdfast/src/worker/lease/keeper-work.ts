@@ -1,9 +1,8 @@
 /**
  * What the keeper's thread does: heartbeats, renewals, the liveness lock and the watch over others, one by one on one
  * connection; behind a pooler a second, direct one has the lock and the watch. When the main thread has made no tick
- * for `stallMs`, all of this stops until it ticks again, and the fleet takes over. Shared memory says when the last
- * confirmed heartbeat was sent, so the main thread knows whether it may be dead; therefore after a freeze the check
- * comes first.
+ * for `stallMs`, all of this stops until it ticks again. Shared memory says when the last confirmed heartbeat was sent, so
+ * the main thread knows whether it may be dead.
  */
 import { randomUUID } from 'node:crypto';
 import { UNIT_MS } from '../../job/options/duration.js';
@@ -179,9 +178,7 @@ function passwords(tell: Tell) {
   };
 }
 
-/**
- * Says whether the main thread is stalled: whether it made no tick for `stallMs`. A freeze of the whole process is no stall.
- */
+/** Whether the main thread made no tick for `stallMs`. A freeze of the whole process is no stall. */
 function watchMain(
   shared: BigInt64Array,
   stallMs: number,
@@ -207,10 +204,7 @@ function watchMain(
   return Object.assign(check, { stop: () => clearInterval(timer) });
 }
 
-/**
- * How the attempts of about the last minute ended, by queue: so one reading of the registry says whether most fail. A
- * queue without any is left out.
- */
+/** How the attempts of about the last minute ended, by queue. A queue without any is left out. */
 export function newRecentAttempts(first: Load['attempts'], startedAt: number) {
   let counted = [{ at: startedAt, attempts: first }];
   return (attempts: Load['attempts'], at: number) => {

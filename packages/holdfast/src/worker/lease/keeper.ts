@@ -1,9 +1,7 @@
 /**
  * The keeper: the main thread's side of the thread that sends heartbeats, renews leases and holds the liveness lock.
- * Without it a worker would lose every job that outlasts its lease. So `start` rejects where it cannot run, and nothing
- * is claimed while it does not. If it dies it is started again and is sent everything that is held; leases outlast that
- * by far. Its program is a text in this package (keeper-source.js, made by the build), so bundlers bundle it with the
- * worker.
+ * `start` rejects where it cannot run, and nothing is claimed while it does not. If it dies it is started again and is sent
+ * everything that is held. Its program is a text in this package (keeper-source.js, made by the build), for bundlers.
  */
 import { Worker } from 'node:worker_threads';
 import { HoldfastError } from '../../job/errors/errors.js';
@@ -156,10 +154,7 @@ export function newKeeper(setup: Omit<KeeperSetup, 'shared' | 'load'>, listener:
     },
     /** Resolves when a kill of this process would be noticed by the others, or when it never will be. */
     watched: (withinMs = 3 * CHECK_MS) => within(withinMs, watched),
-    /**
-     * For how long the registry will call this worker alive, whatever happens. Below zero it may have been declared dead
-     * while it was frozen or cut off; so it claims, starts and settles nothing until the next heartbeat is confirmed.
-     */
+    /** For how long the registry calls this worker alive. Below zero it may be dead: it claims, starts and settles nothing. */
     aliveForMs: () => 0.9 * setup.ttlMs - confirmedAgoMs(shared),
     /** How long ago the last heartbeat was sent that the database has confirmed. */
     confirmedAgoMs: () => confirmedAgoMs(shared),

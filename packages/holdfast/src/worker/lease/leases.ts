@@ -1,8 +1,7 @@
 /**
- * The leases that the keeper's thread renews, in the batches that the main thread sends. A batch stays a text until it
- * is due: most are over before that. It is due after half of the renewal interval, and never earlier: until then the
- * main thread relies on where the rows stand. A job that is not ours any more is lost; a locked row is tried again
- * soon.
+ * The leases that the keeper's thread renews, in the batches that the main thread sends. A batch stays a text until it is
+ * due, which is after half of the renewal interval and never earlier: most are over before that. A job that is not ours any
+ * more is lost; a locked row is tried again soon.
  */
 import { type Lease, renew } from '../../lease/renew.js';
 import type { Executor } from '../../postgres/queryable.js';

@@ -1,7 +1,4 @@
-/**
- * What the main thread and the keeper's thread say to each other: messages, and two numbers in shared
- * memory. Ids travel as one text, because cloning many small strings is dear for a short job.
- */
+/** What the main thread and the keeper's thread say to each other. Ids travel as one text: cloning many is dear. */
 import type { Lease } from '../../lease/renew.js';
 import type { Address } from '../../postgres/connect/address.js';
 import type { Settings } from '../options.js';

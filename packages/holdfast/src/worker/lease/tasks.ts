@@ -1,7 +1,6 @@
 /**
  * Tasks that share one connection: the first of the list that is due runs next. None is due again at once, also when it
- * has failed, so none keeps the others waiting. A broken connection is made again at once, because the liveness lock
- * went with it.
+ * has failed. A broken connection is made again at once, because the liveness lock went with it.
  */
 import { Backoff } from '../../postgres/connect/backoff.js';
 import type { Executor } from '../../postgres/queryable.js';

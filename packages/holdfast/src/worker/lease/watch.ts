@@ -1,11 +1,8 @@
 /**
- * Watching the fleet: a worker whose liveness lock was found free twice is dead. A live process takes its lock back as
- * soon as it is connected, and a watcher that was cut off until lately declares nobody: the others may be on their way
- * back.
- *
- * Every worker watches all others, less often the more there are: together four to forty make about four checks a
- * second. A check is the heartbeat as well when one is due, or when the lock was just taken: before that heartbeat
- * nobody judges by the lock, because the session may break before this worker knows that it has marked it.
+ * Watching the fleet: a worker whose liveness lock was found free twice is dead. A watcher that was cut off until lately
+ * declares nobody: the others may be on their way back. Every worker watches all others, less often the more there are. A
+ * check is the heartbeat as well when one is due, or when the lock was just taken: before that heartbeat nobody judges by
+ * the lock, because the session may break before this worker knows that it has marked it.
  */
 import { declareGone, findGone, markWatched } from '../../fleet/liveness.js';
 import type { Names } from '../../postgres/names.js';

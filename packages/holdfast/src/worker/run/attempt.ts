@@ -1,8 +1,7 @@
 /**
- * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws. A payload
- * that cannot be read makes a dead letter at once: a human retries it after a deploy. When the time limit is over the
- * signal is aborted and the attempt fails. Whatever aborted the signal, the attempt of a handler that goes on is over
- * after a grace.
+ * One attempt of one job, from the stored payload to an outcome, which is a value: an attempt never throws. A payload that
+ * cannot be read makes a dead letter at once. When the time limit is over the signal is aborted and the attempt fails.
+ * Whatever aborted the signal, the attempt of a handler that goes on is over after a grace.
  */
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
 import { errorText } from '../../job/errors/failure.js';

@@ -1,7 +1,6 @@
 /**
  * The place of one job in a batch. Its attempt waits here for what becomes of it. In a run of a key each waits for the
- * one before it; once one has failed, those behind it are stopped: nothing that they do counts, and they go back
- * unspent.
+ * one before it; once one has failed, those behind it are stopped, and go back unspent.
  */
 import type { JobContext } from './context.js';
 import { type BatchJob, leaseLost, type Settled } from './handler-context.js';

@@ -173,10 +173,7 @@ async function complete<Value>(
   return value;
 }
 
-/**
- * Aborted with the last job of which nothing was said: one that is done or failed has no time limit and no lease left
- * that could end.
- */
+/** Aborted with the last job of which nothing was said: one that is done or failed has no limit left that could end. */
 function whenNoneIsOpen(slots: readonly BatchSlot[]): AbortSignal {
   const none = new AbortController();
   const signalOf = ({ job }: BatchSlot) => (job as BatchJob<unknown>).signal;

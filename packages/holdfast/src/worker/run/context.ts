@@ -1,7 +1,7 @@
 /**
  * The handler's context: the job (leased-job.ts), and what a handler may do with it under its fence. `transaction` and
- * `complete` settle the job inside a transaction: the handler's writes, the completion and the result commit together or
- * not at all. `once` remembers an effect outside Postgres. `enqueue` hands children over with the completion.
+ * `complete` settle the job inside a transaction; `once` remembers an effect outside Postgres; `enqueue` hands children
+ * over with the completion.
  */
 import type pg from 'pg';
 import { findEffect, recordEffect } from '../../effects/once.js';

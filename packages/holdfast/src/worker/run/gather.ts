@@ -1,6 +1,6 @@
 /**
  * Jobs of one type that wait to be handled together: until one call is full, or the first of them has waited for its
- * time. Jobs of one key keep their order: what is cut off a run must not begin before the part before it has succeeded.
+ * time. What is cut off a run of a key must not begin before the part before it has succeeded.
  */
 import type { Time, Timer } from '../time.js';
 import type { Many, Route } from './handler-context.js';

@@ -1,7 +1,6 @@
 /**
- * Handlers that run on although their job has left this worker, for whatever reason. After a grace, counted from the
- * abort of its signal, such a handler gives up its place and counts as leaked until it ends. One for all queues of a
- * worker.
+ * Handlers that run on although their job has left this worker. After a grace, counted from the abort of its signal, such
+ * a handler gives up its place and counts as leaked until it ends. One for all queues of a worker.
  */
 import type { SharedDeps } from '../deps.js';
 import type { TroubleReport } from '../lease/protocol.js';

@@ -1,7 +1,6 @@
 /**
- * A claimed row held by this process, from the claim to the settle, under the id by which it was claimed: a worker that
- * was declared dead settles nothing in the name of its new self. The abort controller, the dearest object of a short
- * job, is made only when a handler asks for its signal.
+ * A claimed row held by this process, from the claim to the settle, under the id by which it was claimed. The abort
+ * controller, the dearest object of a short job, is made only when a handler asks for its signal.
  */
 import type { ClaimedJob } from '../../claim/take.js';
 import { childLogger, type Logger } from '../../postgres/log/log.js';

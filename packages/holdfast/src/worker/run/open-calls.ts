@@ -1,7 +1,4 @@
-/**
- * Calls of a handler that have not ended. Where a handler forgets to wait for one, the attempt waits in its place, and
- * a failure that nobody asked about is the attempt's.
- */
+/** Calls of a handler that have not ended. The attempt waits for them, and a failure that nobody asked about is its own. */
 import { setImmediate } from 'node:timers/promises';
 
 /** What a handler gets for a call: it knows whether anybody handles its failure. */

@@ -1,10 +1,8 @@
 /**
  * Quarantine: a job that took its process along again and again runs alone. The claim has marked its row (`isolated`):
- * if the process dies now, nothing else can have been the cause, and the attempt counts.
- *
- * Nothing else starts, waiting jobs are released, running handlers are waited for: after `PATIENCE_MS`, or beside a
- * leaked handler, the job runs without the mark. It also loses the mark after `ALONE_MS`, and at a stop: whoever ends
- * the process then, it is not the job. Afterwards the worker does other work for at least as long.
+ * if the process dies now, nothing else can have been the cause, and the attempt counts. Nothing else starts, waiting jobs
+ * are released, running handlers are waited for: after `PATIENCE_MS`, or beside a leaked handler, the job runs without the
+ * mark. It also loses the mark after `ALONE_MS`, and at a stop. Afterwards the worker does other work for at least as long.
  */
 import { CHECK_MS, type Time, Wait } from '../time.js';
 import type { LeasedJob } from './leased-job.js';

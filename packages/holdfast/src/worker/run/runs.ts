@@ -1,10 +1,7 @@
 /**
- * The runs of one queue that wait for a handler or have one. A job without order is a run of its own; ordered jobs of
- * one key that came together are one run. Runs of a type that is handled in batches wait for each other first
- * (gather.ts).
- *
- * A handler that ends without a promise is over when it returns, and the next one starts at once. After `PACE_MS` with
- * such handlers the event loop goes on, so that settles and signals do not wait for all.
+ * The runs of one queue that wait for a handler or have one. A job without order is a run of its own; ordered jobs of one
+ * key that came together are one run. Runs of a type that is handled in batches wait for each other first (gather.ts).
+ * After `PACE_MS` with handlers that end without a promise the event loop goes on: settles and signals do not wait for all.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { ClaimBatch } from '../claim/claim-sender.js';
@@ -237,10 +234,7 @@ function released(next: LeasedJob[] | Gather): LeasedJob[] {
   return next.clear();
 }
 
-/**
- * Which jobs of a claim run one after the other: it returns the jobs of a key together, in its order. Marks the last job of
- * a run if more of its key may stand behind it.
- */
+/** Which jobs of a claim run one after the other. Marks the last job of a run if more of its key may stand behind it. */
 export function runsOf(
   { run: longest, stop }: Pick<ClaimBatch, 'run' | 'stop'>,
   jobs: readonly LeasedJob[],

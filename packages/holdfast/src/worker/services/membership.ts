@@ -1,7 +1,6 @@
 /**
- * Membership: this worker's view of the fleet, and what follows from it: its shares of the ring, whether it comes
- * first, and whose jobs are to be recovered. A view is a hint: while two differ, two workers may read one bucket, and
- * the rows decide.
+ * Membership: this worker's view of the fleet, and what follows from it: its shares of the ring, whether it comes first,
+ * and whose jobs are to be recovered. While two views differ, two workers may read one bucket, and the rows decide.
  */
 import { fleetView, type Member, type QueueSettings, queueSettings } from '../../fleet/registry.js';
 import { ringOwners } from '../../fleet/ring.js';

@@ -1,8 +1,7 @@
 /**
  * Recovery: what a dead worker held goes back to the queues. Whoever declares it dead recovers at once, and so does the
- * first worker of each queue; if they die meanwhile, their own deaths bring the next recovery. Jobs that vanished with
- * most of the fleet are suspects for a moment only: the worker that recovered them clears them, or a round of
- * maintenance does.
+ * first worker of each queue. Jobs that vanished with most of the fleet are suspects for a moment only: the worker that
+ * recovered them clears them, or a round of maintenance does.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { clearSuspects, type Pages, QUIET_MS, recover } from '../../maintenance/recover.js';
@@ -38,10 +37,7 @@ export function newRecovery(deps: Pick<SharedDeps, Shared>) {
     timers.set(names.queue, time.after(QUIET_MS + 50, clear));
   }
 
-  /**
-   * Returns what dead workers held, and what nobody renewed. Safe from anywhere, at any time. Claims that were made by
-   * hand are searched for on these pages.
-   */
+  /** Returns what dead workers held, and what nobody renewed. Claims that were made by hand are searched on these pages. */
   const recoverAll = (names: Names, pages?: Pages): Promise<number> =>
     inChunks(MAX_ROWS, async (limit) => {
       const how = { limit, recoverer: workerId(), ...(pages && { pages }) };

@@ -1,8 +1,7 @@
 /**
- * The service that writes ticks. The worker of a queue whose id comes first does it on time: it sleeps until the next
- * tick, or until an earlier schedule is made. The others check now and then and write what is late, so a leader that is
- * frozen or cut off is replaced within seconds. Two that write at once do no harm: the statement moves each schedule
- * once.
+ * The service that writes ticks. The worker of a queue whose id comes first sleeps until the next tick, or until an earlier
+ * schedule is made. The others check now and then and write what is late, so a leader that is frozen or cut off is replaced
+ * within seconds. Two that write at once do no harm: the statement moves each schedule once.
  */
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { DueTicks, Tick, WrittenTicks } from '../../schedule/tick.js';

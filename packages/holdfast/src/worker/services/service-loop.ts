@@ -1,8 +1,7 @@
 /**
- * Services: work on a queue that the fleet does once per interval. One election serves all of them
- * (maintenance/election.ts): the worker that wins it runs those that are due, in small statements that pass over what
- * others have locked. So two rounds that overlap do no harm. After an outage everybody's last heartbeat is old: nobody
- * is declared dead before the database has been reachable from here for a whole TTL.
+ * Services: work on a queue that the fleet does once per interval. The worker that wins the election (
+ * maintenance/election.ts) runs those that are due, in small statements that pass over what others have locked. Nobody is
+ * declared dead before the database has been reachable from here for a whole TTL: after an outage heartbeats are old.
  */
 import type pg from 'pg';
 import { EARLY, makeDueAgain, type Periodic, winElection } from '../../maintenance/election.js';
@@ -46,10 +45,7 @@ export function transactionWith<Value>(
 export const MAX_CHUNKS = 20;
 
 /** Repeats a chunk while it comes back full, a bounded number of times. Returns how much was done. */
-export async function inChunks(
-  size: number,
-  chunk: (size: number) => Promise<number>,
-): Promise<number> {
+export async function inChunks(size: number, chunk: (size: number) => Promise<number>) {
   let total = 0;
   for (let count = 1; count <= MAX_CHUNKS; count++) {
     total += await chunk(size);

@@ -1,7 +1,4 @@
-/**
- * Finds due jobs that no worker of the fleet handles, so a deploy that forgot a handler is seen within a minute. One
- * worker checks all queues. It says so once per queue and type, and again after sixty rounds of maintenance.
- */
+/** Finds due jobs that no worker handles. One worker checks all queues, and says so again after sixty rounds. */
 import type { QueueSettings } from '../../fleet/registry.js';
 import type { Unhandled } from '../../inspect/fleet/unhandled.js';
 import { MOST_QUEUES } from '../claim/idle-poll.js';

@@ -1,7 +1,6 @@
 /**
- * Settles that wait to be sent, and those that the database takes from nobody just now: a right was revoked, a table is
- * gone or locked. These are kept and tried again in one statement, later and later, while the keeper renews the leases. If
- * that is refused, a few are tried one by one: where the reason is one job after all, the others do not wait for it.
+ * Settles that wait to be sent, and those that the database takes from nobody just now. These are kept and tried again in
+ * one statement, later and later, while the keeper renews the leases. If that is refused, a few are tried one by one.
  */
 import { Backoff, pause } from '../../postgres/connect/backoff.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
@@ -28,8 +27,7 @@ export interface Waiting<T> {
 
 /**
  * Those that may still count, in the order in which locks are taken: two groups cannot deadlock. What ran before a job may
- * have been lost: nothing behind that may count. And this worker may have claimed the job again after the lease had run
- * out: a job has one result in a statement.
+ * have been lost: nothing behind that may count. And a job that was claimed again has one result in a statement.
  */
 export function sendable<T extends Settled>(group: readonly Waiting<T>[]): Waiting<T>[] {
   const newest = new Map<string, number>();

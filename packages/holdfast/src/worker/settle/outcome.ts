@@ -10,8 +10,7 @@ import type { SettleResult } from '../events.js';
 import { described, type Failure, type Outcome } from '../run/attempt.js';
 import { writeChildren } from '../run/completion.js';
 import type { ContextDeps } from '../run/context-deps.js';
-import type { Route } from '../run/handler-context.js';
-import { leaseLost } from '../run/handler-context.js';
+import { leaseLost, type Route } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { Done } from './kept.js';
 import { resultOfFailure, type Settler } from './settler.js';
@@ -122,10 +121,7 @@ async function wasCompleted({ context, held }: Settlement): Promise<boolean> {
   return (await completedBefore(plain, names, held.workerId, [held])).length > 0;
 }
 
-/**
- * The completion was put into a transaction whose end is not known: the archive is asked first. If that
- * transaction is still open, the failure waits for it here and not in the settler, where others would too.
- */
+/** The archive is asked first. A failure that waits for an open transaction waits here: in the settler others would too. */
 async function settleHanded(of: Settlement, ifNot: () => Failure): Promise<void> {
   const { settler, context, held, done } = of;
   const { id, generation, workerId } = held;

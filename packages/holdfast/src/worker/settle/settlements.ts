@@ -1,17 +1,14 @@
 /**
  * Settlements: settles of one kind become statements, many at a time. While one statement is in flight the next group
- * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under an id that may be
- * dead.
+ * gathers, so a lone job settles at once and a flood shares its commits. Nothing is settled under an id that may be dead.
  *
- * When the connection breaks, the statement is sent again: the fence makes that safe, and what was written before is
- * found. A statement that is refused, cancelled or held up by a lock is halved until the job to blame is alone; whoever
- * settles it learns the reason. A refusal that is not about the jobs, such as a missing right or a locked table, is
- * nobody's failure: the settles are kept and tried again (kept.ts).
+ * When the connection breaks, the statement is sent again: the fence makes that safe. A statement that is refused,
+ * cancelled or held up by a lock is halved until the job to blame is alone. A refusal that is not about the jobs, such as a
+ * missing right or a locked table, is nobody's failure: the settles are kept and tried again (kept.ts).
  */
 import { Backoff, pause } from '../../postgres/connect/backoff.js';
 import { mayPass } from '../../postgres/connect/pool.js';
-import { isHeldUp } from '../../postgres/connect/transient.js';
-import { isRefusedToAll, isTableLocked } from '../../postgres/refused.js';
+import { isHeldUp, isRefusedToAll, isTableLocked } from '../../postgres/connect/transient.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Settled } from '../../settle/settled.js';
 import type { SharedDeps } from '../deps.js';

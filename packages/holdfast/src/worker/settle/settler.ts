@@ -1,12 +1,11 @@
 /**
- * The settler: settlements for each way in which a job leaves this worker. A completion whose answer got lost is found
- * in the archive, a failure in the job's history. What is refused because of the job is settled as a failure; a refused
- * failure or release is tried again, and so is what is refused to everybody.
+ * The settler: settlements for each way in which a job leaves this worker. A completion whose answer got lost is found in
+ * the archive, a failure in the job's history. What is refused because of the job is settled as a failure.
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { CAP_MS, pause, untilDone } from '../../postgres/connect/backoff.js';
 import { mayPass } from '../../postgres/connect/pool.js';
-import { isRefusedToAll } from '../../postgres/refused.js';
+import { isRefusedToAll } from '../../postgres/connect/transient.js';
 import { asAscii, isUnstorable } from '../../settle/ascii.js';
 import { type Cancellation, cancelOwn } from '../../settle/cancel.js';
 import { complete, completedBefore } from '../../settle/complete.js';
@@ -89,10 +88,7 @@ export function newSettler(given: SettlerDeps) {
       flushed.abort();
       for (const one of Object.values(settlements)) one.flush();
     },
-    /**
-     * Tries until the database has answered: `work` learns when an earlier answer was lost. `lost` when the
-     * worker is at its end; an error that will not pass is thrown.
-     */
+    /** Tries until the database has answered. `lost`: the worker is at its end. An error that will not pass is thrown. */
     async untilAnswered(
       what: string,
       work: (again: boolean) => Promise<SettleResult>,
