@@ -81,9 +81,9 @@ function metricOf(family: Family, refreshed: () => Promise<void>): PromMetric {
 function aggregatorOf({ definition }: Family): PromFacts['aggregator'] {
   if (definition.kind !== 'gauge') return 'sum';
   // Each process counts those of its own workers.
-  if (definition === PROCESS_METRICS.owned) return 'sum';
+  if (definition === PROCESS_METRICS.ring_owned_buckets) return 'sum';
   // Counters that are summed are as old as the oldest of them.
-  return definition === PROCESS_METRICS.startTime ? 'min' : 'max';
+  return definition === PROCESS_METRICS.start_time_seconds ? 'min' : 'max';
 }
 
 function valuesOf(family: Family): PromValue[] {
