@@ -8,7 +8,7 @@ import {
   type JobOutcome,
   job,
 } from '../../packages/holdfast/src/index.js';
-import { findOutcomes } from '../../packages/holdfast/src/inspect/job/outcomes.js';
+import { findOutcomes } from '../../packages/holdfast/src/inspect/job/states.js';
 import { READING } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
 import { complete } from '../../packages/holdfast/src/settle/complete.js';

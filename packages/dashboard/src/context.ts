@@ -4,8 +4,8 @@
  */
 
 import { type Holdfast, HoldfastError } from 'holdfast';
-import type { Access } from 'holdfast/internal';
 import {
+  type Access,
   type BoundedLogger,
   boundedLogger,
   checkQueueName,
@@ -23,8 +23,8 @@ import {
   unhandledJobs,
 } from 'holdfast/internal';
 import type pg from 'pg';
-import { known } from './guard/failure.js';
 import { Redactor } from './guard/redact.js';
+import { known } from './guard/reply.js';
 import type { Settings } from './options.js';
 import { Feed, POLL_MS } from './read/feed.js';
 import { SharedAnswers } from './read/shared.js';

@@ -5,11 +5,10 @@
  */
 import type { Holdfast } from 'holdfast';
 import { type Context, contextOf } from './context.js';
-import { failure, outageOfAct } from './guard/failure.js';
 import { actProblem, hostProblem, sameOrigin } from './guard/guard.js';
 import { bodyText, jsonBody } from './guard/input.js';
 import { login, loginPage, logout, visitorOf } from './guard/login.js';
-import { json, jsonText, problem, reply } from './guard/reply.js';
+import { failure, json, jsonText, outageOfAct, problem, reply } from './guard/reply.js';
 import { checkOptions, type DashboardOptions, type Settings, type Visitor } from './options.js';
 import { labPage } from './pages/lab.js';
 import { missingPage, page } from './pages/pages.js';

@@ -3,10 +3,12 @@
  * reset to it, and removed. Each act is one transaction with its row in the audit.
  */
 import type pg from 'pg';
-import { dueOf, dueUnder, jobsOf } from '../../inspect/queue/limit-lines.js';
 import {
   declaredIn,
+  dueOf,
+  dueUnder,
   inForce,
+  jobsOf,
   type LimitRow,
   limitStates,
   readLimits,

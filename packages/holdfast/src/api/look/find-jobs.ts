@@ -3,7 +3,7 @@
  * has the job. `inbox` is asked first, by the call itself; this is asked for what it does not have.
  */
 import { readableQueues, statesOf } from '../../inspect/job/states.js';
-import { isDenied } from '../../inspect/queue/readable.js';
+import { isDenied } from '../../inspect/queue/overview.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import { type Access, ask } from '../access.js';
 

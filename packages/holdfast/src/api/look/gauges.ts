@@ -5,7 +5,7 @@
  */
 import type pg from 'pg';
 import { type BasicGauges, type Gauges, readGauges } from '../../inspect/queue/gauges.js';
-import { isDenied } from '../../inspect/queue/readable.js';
+import { isDenied } from '../../inspect/queue/overview.js';
 import { reading } from '../../inspect/reading/reading.js';
 import type { MissingGrant } from '../../inspect/reading/rights.js';
 import type { Logger } from '../../postgres/log/log.js';

@@ -1,8 +1,8 @@
 /** The error for an id that nobody knows: it says whether the job was pruned or never there, as far as that is known. */
-import { unknown } from '../../inspect/explain/unknown.js';
-import { traceOf } from '../../inspect/job/trace.js';
+import { unknown } from '../../inspect/explain/outcomes.js';
+import { traceOf } from '../../inspect/job/show.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { databaseNow } from '../../inspect/reading/clock.js';
+import { databaseNow } from '../../inspect/reading/reading.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { type Access, ask } from '../access.js';
 

@@ -3,7 +3,7 @@
  * is told of it, for it may be mistyped. The act is done by then: what cannot be read is not said.
  */
 import { listWorkers, versionsOf } from '../../inspect/fleet/workers.js';
-import { seenNames } from '../../inspect/queue/seen-names.js';
+import { seenNames } from '../../inspect/queue/queues.js';
 import { nearest } from '../../job/options/nearest.js';
 import type { QueuePart } from '../../operate/queue.js';
 import type { Session } from '../session.js';

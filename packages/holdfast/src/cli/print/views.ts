@@ -3,7 +3,7 @@ import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../../inspect/flee
 import type { ArchivedJob } from '../../inspect/job/archive.js';
 import type { ListedJob } from '../../inspect/job/list.js';
 import type { QueueOverview, WorkerOverview } from '../../inspect/queue/overview.js';
-import { describePaused, isPartlyPaused } from '../../inspect/queue/paused.js';
+import { describePaused, isPartlyPaused } from '../../inspect/queue/queues.js';
 import { firstLine, span } from '../../inspect/reading/words.js';
 import type { Style } from './style.js';
 import type { TableColumn } from './table.js';

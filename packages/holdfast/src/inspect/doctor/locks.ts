@@ -2,8 +2,14 @@
 import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text } from '../../postgres/statement.js';
 import { ending, limitOf, lockedBy } from '../explain/locked.js';
-import { endStatement, sessionWords, wantedWords } from '../reading/lock-words.js';
-import { behind, type LockSession, rootBlockers } from '../reading/locks.js';
+import {
+  behind,
+  endStatement,
+  type LockSession,
+  rootBlockers,
+  sessionWords,
+  wantedWords,
+} from '../reading/locks.js';
 import type { LimitLock } from '../reading/row-locks.js';
 import { many, span } from '../reading/words.js';
 import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';

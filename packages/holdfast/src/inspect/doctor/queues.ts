@@ -1,12 +1,10 @@
 /** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
 import { isLive, isSilent, saysOf } from '../fleet/workers.js';
-import { MOST_POISON } from '../job/poison.js';
+import { MOST_POISON } from '../job/failures.js';
 import type { Overview, QueueOverview, WorkerOverview } from '../queue/overview.js';
-import { describePaused, isPartlyPaused } from '../queue/paused.js';
-import type { QueueRow } from '../queue/queues.js';
+import { describePaused, isPartlyPaused, type QueueRow } from '../queue/queues.js';
 import { many, span } from '../reading/words.js';
-import type { Finding, Limits } from './doctor.js';
-import { lines, note, ok, problem } from './doctor.js';
+import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
 
 const since = (at: string, time: string | null) =>
   time === null ? 0 : Date.parse(at) - Date.parse(time);

@@ -1,7 +1,7 @@
 /** A job whose type, or whose queue, is limited in the whole fleet: no permit is free, or no token is there. */
 import type { LimitRow } from '../queue/limits.js';
 import { many, span } from '../reading/words.js';
-import { MAX_AHEAD } from './facts/ahead.js';
+import { MAX_AHEAD } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
 import { clock, type Reason, sinceMs } from './reasons.js';
 

@@ -2,8 +2,8 @@
  * The reasons for which a job waits, one function for each. Each looks at the situation and gives its
  * reason in words with the facts and the command that mends it, or null when it does not apply.
  */
-
 import { handlesVersion, isSilent, type WorkerRow } from '../fleet/workers.js';
+import type { ShownJob } from '../job/show.js';
 import { firstLine, many, span } from '../reading/words.js';
 import { MAX_LINE } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
@@ -178,4 +178,40 @@ export function suspect(situation: Situation): Reason | null {
       `${now[0]?.toUpperCase()}${now.slice(1)}; ${many(suspects.before, 'other suspect')} ${suspects.before === 1 ? 'comes' : 'come'} before it.`,
     fix: null,
   };
+}
+
+/** As a shell takes it. */
+const shellWord = (text: string) =>
+  /^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+
+export function partPaused({ queue, job }: Situation): Reason | null {
+  const resume = `holdfast queues resume ${queue.name}`;
+  if (queue.pausedTypes.includes(job.type)) {
+    return {
+      code: 'type_paused',
+      text: `The type "${job.type}" of the queue "${queue.name}" is paused: its jobs are accepted and none is claimed.`,
+      fix: `${resume} --type ${job.type}`,
+    };
+  }
+  if (!queue.pausedKeys.includes(job.partitionKey)) return null;
+  return {
+    code: 'key_paused',
+    text: `The key ${job.partitionKey} of the queue "${queue.name}" is paused: its jobs are accepted and none is claimed.`,
+    fix: `${resume} --partition-key ${shellWord(job.partitionKey)}`,
+  };
+}
+
+export function fromSchedule({ headers }: ShownJob): Reason[] {
+  const { holdfast_schedule: name, holdfast_scheduled_at: instant } = (headers ?? {}) as Record<
+    string,
+    string | undefined
+  >;
+  if (name === undefined) return [];
+  return [
+    {
+      code: 'from_schedule',
+      text: `It was made by schedule "${name}" for ${instant ?? 'an instant that it does not say'}.`,
+      fix: null,
+    },
+  ];
 }

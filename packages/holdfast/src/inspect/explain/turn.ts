@@ -2,13 +2,13 @@
  * A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler
  * for it. That it is the next is said only where nothing comes before it and somebody is free.
  */
-import { keptIn, leakedIn } from '../fleet/trouble.js';
+import { keptIn, leakedIn } from '../fleet/reports.js';
 import { firstFew, many, span } from '../reading/words.js';
-import { type Ahead, MAX_AHEAD } from './facts/ahead.js';
+import { type Ahead, MAX_AHEAD } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
 import { type AbleWorker, describeAble, describeTrouble } from './facts/workers.js';
+import { inTurn } from './key.js';
 import { describeWorker, type Reason, type ReasonCode, sinceMs } from './reasons.js';
-import { inTurn } from './window.js';
 
 /** A free worker takes what it can run within about a second; after this long something is amiss. */
 const OVERDUE_MS = 10_000;

@@ -5,7 +5,8 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int8, type Row, statement, text } from '../../postgres/statement.js';
+import { int8, type Row, statement, text, textArray, uuid } from '../../postgres/statement.js';
+import { runs } from '../../postgres/taken.js';
 import { instant } from '../reading/columns.js';
 
 export const heldByWorker = statement({
@@ -43,4 +44,62 @@ export type Holding = Row<typeof heldByWorker.columns>;
 
 export function heldJobs(db: Executor, names: Names): Promise<Holding[]> {
   return db.run(heldByWorker, names, []);
+}
+
+export const heldByType = statement({
+  name: 'held_by_type',
+  text: `
+SELECT held.worker_id AS worker, i.type, count(*) AS jobs, count(DISTINCT i.partition_key) AS keys,
+  min(i.claimed_at) AS oldest_claim, (array_agg(i.id ORDER BY i.claimed_at, i.id))[1] AS longest
+FROM (
+  SELECT DISTINCT c.worker_id, j.id
+  FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+  WHERE c.worker_id = ANY ($1::text[])
+) AS held
+-- With a LIMIT, so that it cannot be planned as a join of all rows.
+CROSS JOIN LATERAL (
+  SELECT i.id, i.type, i.partition_key, i.claimed_at
+  FROM holdfast.inbox AS i
+  WHERE i.id = held.id AND i.claimed_by = held.worker_id AND i.status = 'processing'
+  LIMIT 1
+) AS i
+GROUP BY GROUPING SETS ((held.worker_id), (held.worker_id, i.type))
+ORDER BY held.worker_id, i.type IS NOT NULL, min(i.claimed_at)`,
+  columns: {
+    worker: text,
+    /** Null: of all types. */
+    type: text.orNull,
+    jobs: int8,
+    keys: int8,
+    oldest_claim: instant,
+    /** The job that is held for longest. */
+    longest: uuid,
+  },
+});
+
+export type HeldType = Row<typeof heldByType.columns>;
+
+/** Of each worker one row for all that it holds, and one for each type, the longest held first. */
+export function heldTypes(
+  db: Executor,
+  names: Names,
+  workers: readonly string[],
+): Promise<HeldType[]> {
+  return db.run(heldByType, names, [textArray(workers)]);
+}
+
+export const findIsolated = statement({
+  name: 'isolated_jobs',
+  text: `
+SELECT i.claimed_by AS worker, i.id, i.type, i.claimed_at
+FROM holdfast.inbox AS i
+WHERE i.crashes > 1 AND i.isolated AND ${runs('i')}`,
+  columns: { worker: text, id: uuid, type: text, claimed_at: instant },
+});
+
+export type IsolatedJob = Row<typeof findIsolated.columns>;
+
+/** The suspects of a queue that run alone. Their workers take nothing else, of any queue. */
+export function isolatedJobs(db: Executor, names: Names): Promise<IsolatedJob[]> {
+  return db.run(findIsolated, names, []);
 }

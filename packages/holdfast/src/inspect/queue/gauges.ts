@@ -9,9 +9,8 @@ import { listWorkers, stateOf } from '../fleet/workers.js';
 import type { Part } from '../reading/reading.js';
 import type { MissingGrant } from '../reading/rights.js';
 import { countByStatus, EXACT_ROWS } from './counts.js';
-import { type DueLine, dueOf, dueUnder, jobsOf } from './limit-lines.js';
-import { limitStates, readLimits } from './limits.js';
-import { overdueMs } from './overdue.js';
+import { type DueLine, dueOf, dueUnder, jobsOf, limitStates, readLimits } from './limits.js';
+import { overdueMs } from './oldest.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { waitingByReason } from './waiting.js';
 

@@ -8,7 +8,7 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, statement } from '../../postgres/statement.js';
+import { bool, int8, statement } from '../../postgres/statement.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 
@@ -73,4 +73,20 @@ export interface OldestDue {
 export async function oldestDue(db: Executor, names: Names, keyed: boolean): Promise<OldestDue> {
   const [row] = await db.run(keyed ? oldestByKey : oldestByTime, names, []);
   return { oldestDue: row?.oldestDue ?? null, oldestDueApproximate: row?.moreLines ?? keyed };
+}
+
+export const oldestDueSchedule = statement({
+  name: 'oldest_due_schedule',
+  text: `
+SELECT floor(extract(epoch FROM statement_timestamp() - s.next_at) * 1000)::bigint AS overdue_ms
+FROM holdfast.schedules AS s
+WHERE s.queue = 'inbox' AND NOT s.paused AND s.next_at <= statement_timestamp()
+ORDER BY s.next_at
+LIMIT 1`,
+  columns: { overdue_ms: int8 },
+});
+
+export async function overdueMs(db: Executor, names: Names): Promise<number> {
+  const [row] = await db.run(oldestDueSchedule, names, []);
+  return row?.overdueMs ?? 0;
 }

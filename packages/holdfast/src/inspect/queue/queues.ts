@@ -1,4 +1,6 @@
-/** The queues of a schema and what is set on each. */
+/** The queues of a schema, what is set on each, and which names their jobs have. */
+
+import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {
   bool,
@@ -10,6 +12,7 @@ import {
   text,
 } from '../../postgres/statement.js';
 import { instant, moment, parsed } from '../reading/columns.js';
+import { firstFew } from '../reading/words.js';
 
 /** NULL stands for none. */
 const names: Column<readonly string[]> = {
@@ -61,4 +64,40 @@ export type QueueRow = Row<typeof listQueueRows.columns>;
 /** `inbox` first, then the others by name. */
 export function listQueues(db: Executor, schema: string): Promise<QueueRow[]> {
   return db.run(listQueueRows, { schema, queue: 'inbox' }, []);
+}
+
+const MOST = 5;
+
+export const isPartlyPaused = ({ pausedTypes, pausedKeys }: QueueRow) =>
+  pausedTypes.length + pausedKeys.length > 0;
+
+/** `the type send_receipt; the keys order:1, order:2`; '' when there is none. */
+export function describePaused({ pausedTypes, pausedKeys }: QueueRow): string {
+  const part = (names: readonly string[], noun: string) =>
+    names.length === 0
+      ? []
+      : [`the ${noun}${names.length === 1 ? '' : 's'} ${firstFew(names, MOST, noun)}`];
+  return [...part(pausedTypes, 'type'), ...part(pausedKeys, 'key')].join('; ');
+}
+
+const ROWS = 5_000;
+
+const END = (order: 'ASC' | 'DESC') =>
+  `(SELECT i.type, i.partition_key FROM holdfast.inbox AS i ORDER BY i.id ${order} LIMIT ${ROWS})`;
+
+export const listSeenNames = statement({
+  name: 'list_seen_names',
+  text: `
+SELECT DISTINCT CASE WHEN $1::boolean THEN j.partition_key ELSE j.type END AS name
+FROM (${END('ASC')} UNION ALL ${END('DESC')}) AS j`,
+  columns: { name: text },
+});
+
+export async function seenNames(
+  db: Executor,
+  names: Names,
+  what: 'type' | 'key',
+): Promise<string[]> {
+  const rows = await db.run(listSeenNames, names, [what === 'key']);
+  return rows.map(({ name }) => name);
 }

@@ -12,8 +12,9 @@ import type pg from 'pg';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { inTransaction, withClient } from '../../postgres/connect/pool.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
-import { lockedError } from './lock-words.js';
-import { type LockSession, readLocks } from './locks.js';
+import { statement } from '../../postgres/statement.js';
+import { moment } from './columns.js';
+import { type LockSession, lockedError, readLocks } from './locks.js';
 
 /** Long enough for a count of millions, short enough not to hold back vacuum for the night. */
 export const READ_LIMIT_MS = 60_000;
@@ -128,3 +129,15 @@ async function named(ask: () => Promise<LockSession[]>, error: unknown, options:
 /** True of what a reading threw because a table was locked. */
 export const isLocked = (error: unknown): boolean =>
   error instanceof HoldfastError && error.code === 'LOCKED';
+
+export const askClock = statement({
+  name: 'clock',
+  text: 'SELECT clock_timestamp() AS now',
+  columns: { now: moment },
+});
+
+/** The database's time, in milliseconds since 1970. */
+export async function databaseNow(db: Executor, schema: string): Promise<number> {
+  const [row] = await db.run(askClock, { schema, queue: 'inbox' }, []);
+  return Date.parse(row?.now as string);
+}

@@ -8,7 +8,7 @@ import type { NewJob } from '../../enqueue/insert.js';
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
 import { errorText } from '../../job/errors/failure.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
-import { errorType } from '../../tracing/error-type.js';
+import { errorType } from '../../tracing/tracing.js';
 import { JobContext } from './context.js';
 import type { ContextDeps } from './context-deps.js';
 import type { Route } from './handler-context.js';

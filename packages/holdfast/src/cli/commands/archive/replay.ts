@@ -10,8 +10,8 @@ import {
   type ReplayWork,
   replaying,
 } from '../../../api/act/replay.js';
+import { countFinished } from '../../../inspect/job/archive.js';
 import { isEmpty, type JobFilter } from '../../../inspect/job/filter.js';
-import { countFinished } from '../../../inspect/job/finished.js';
 import { many } from '../../../inspect/reading/words.js';
 import { actOptions } from '../../actor.js';
 import { confirmed } from '../../ask/confirm.js';

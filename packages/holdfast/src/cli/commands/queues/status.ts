@@ -1,13 +1,14 @@
 /** `holdfast status`: every queue and every worker at a glance. */
 import { grantFix } from '../../../inspect/doctor/rights.js';
 import { stateOf } from '../../../inspect/fleet/workers.js';
-import type {
-  PartialOverview,
-  QueueOverview,
-  WorkerOverview,
+import {
+  type PartialOverview,
+  type QueueOverview,
+  queueFigures,
+  type Read,
+  readableOverview,
+  type WorkerOverview,
 } from '../../../inspect/queue/overview.js';
-import { queueFigures } from '../../../inspect/queue/overview.js';
-import { type Read, readableOverview } from '../../../inspect/queue/readable.js';
 import { tableText } from '../../../inspect/reading/rights.js';
 import { many } from '../../../inspect/reading/words.js';
 import { type Call, EXIT } from '../../command.js';

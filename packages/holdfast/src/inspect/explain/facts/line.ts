@@ -1,4 +1,7 @@
-/** What stands before a job and behind it: in its key, or among the suspects. By time: ahead.ts. */
+/**
+ * What stands before a job and behind it: in its key, among the suspects, in a queue that is read by time, and where keys
+ * take turns. A bounded number of rows is read. What lies beyond is not counted, and said.
+ */
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { int4, int8, type Row, statement, text, uuid } from '../../../postgres/statement.js';
@@ -6,6 +9,7 @@ import { runs } from '../../../postgres/taken.js';
 import type { Versions } from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
 import { instant } from '../../reading/columns.js';
+import { inLines, LINES } from '../../reading/lines.js';
 
 /** Lines longer than this are not counted to their end. */
 export const MAX_LINE = 1_000;
@@ -110,4 +114,94 @@ export async function suspects(
 ): Promise<Suspects> {
   const [row] = await db.run(countSuspects, names, [job.crashes, job.id, JSON.stringify(versions)]);
   return row as Suspects;
+}
+
+/** Of its priority, and of those before it, so many rows are read. */
+export const MAX_AHEAD = 10_000;
+
+/** $4: by type, the newest version that one of its workers handles. */
+const COUNTS = (which: string, when: string) => `
+  SELECT count(*) FILTER (WHERE r.status = 'pending' AND r.version <= ($4::text::jsonb ->> r.type)::integer) AS jobs,
+    count(*) AS rows
+  FROM (
+    SELECT * FROM (${inLines({
+      columns: 'i.status, i.type, i.version',
+      which: `${which} AND l.version <= ($4::text::jsonb ->> l.type)::integer`,
+      ...{ when, most: `${MAX_AHEAD}` },
+    })}
+    ) AS r LIMIT ${MAX_AHEAD}
+  ) AS r`;
+
+export const countAhead = statement({
+  name: 'explain_ahead',
+  text: `
+WITH RECURSIVE ${LINES}
+SELECT o.jobs AS older, o.rows AS older_read, u.jobs AS more_urgent, u.rows AS more_urgent_read
+FROM (${COUNTS('l.priority = $1::smallint', '(i.available_at, i.position) < ($2::timestamptz, $3::bigint)')}
+) AS o
+CROSS JOIN (${COUNTS('l.priority < $1::smallint', 'i.available_at <= now()')}
+) AS u`,
+  columns: { older: int8, older_read: int8, more_urgent: int8, more_urgent_read: int8 },
+});
+
+export type Ahead = Row<typeof countAhead.columns>;
+
+/** `versions`: what the workers handle that can run it, but for types that they do not claim now. */
+export async function ahead(
+  db: Executor,
+  names: Names,
+  job: ShownJob,
+  versions: Versions,
+): Promise<Ahead> {
+  const place = [job.priority, job.runAt, job.position];
+  const [row] = await db.run(countAhead, names, [...place, JSON.stringify(versions)]);
+  return row as Ahead;
+}
+
+/** The first of these that was claimed. */
+const FIRST = (of: string) =>
+  `(array_agg(${of} ORDER BY h.claimed_at, h.id) FILTER (WHERE h.of_key))[1]`;
+
+export const readWindow = statement({
+  name: 'explain_window',
+  text: `
+SELECT count(*) FILTER (WHERE h.of_key) AS key_jobs, count(*) FILTER (WHERE h.of_group) AS group_jobs,
+  ${FIRST('h.id')} AS longest, ${FIRST('h.claimed_by')} AS worker, ${FIRST('h.claimed_at')} AS since,
+  (SELECT count(*) FROM (
+    SELECT FROM holdfast.inbox AS i
+    WHERE i.partition_bucket = $1::integer AND coalesce(i.group_key, '') COLLATE "C" = $2::text
+      AND i.partition_key COLLATE "C" = $3::text AND NOT i.parked AND i.crashes < 2
+      AND (i.available_at, i.position) < ($4::timestamptz, $5::bigint) AND i.status = 'pending'
+    LIMIT ${MAX_LINE}) AS line) AS before
+FROM (
+  SELECT DISTINCT i.id, i.claimed_by, i.claimed_at, i.in_group AND i.partition_key = $3::text AS of_key,
+    i.in_group AND $2::text <> '' AS of_group
+  FROM holdfast.inbox_claims AS c
+  CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+  -- With a LIMIT, so that it cannot be planned as a join of all rows.
+  CROSS JOIN LATERAL (
+    SELECT i.id, i.claimed_by, i.claimed_at, i.partition_key, coalesce(i.group_key, '') = $2::text AS in_group
+    FROM holdfast.inbox AS i
+    WHERE i.id = j.id AND i.status = 'processing' LIMIT 1
+  ) AS i
+) AS h`,
+  columns: {
+    key_jobs: int8,
+    group_jobs: int8,
+    /** Of its key, the one that is held for longest. */
+    longest: uuid.orNull,
+    worker: text.orNull,
+    since: instant,
+    /** Of its key, so many wait that were due before it. */
+    before: int8,
+  },
+});
+
+export type Window = Row<typeof readWindow.columns>;
+
+export async function keyWindow(db: Executor, names: Names, job: ShownJob): Promise<Window> {
+  const { partitionBucket, groupKey, partitionKey, runAt, position } = job;
+  const place = [partitionBucket, groupKey ?? '', partitionKey, runAt, position];
+  const [row] = await db.run(readWindow, names, place);
+  return row as Window;
 }

@@ -2,15 +2,23 @@
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { listWorkers, type Versions, versionsOf, type WorkerRow } from '../../fleet/workers.js';
-import { type ShownJob, showJob } from '../../job/show.js';
-import { type Trace, traceOf } from '../../job/trace.js';
+import { type ShownJob, showJob, type Trace, traceOf } from '../../job/show.js';
 import { listQueues, type QueueRow } from '../../queue/queues.js';
-import { databaseNow } from '../../reading/clock.js';
+import { databaseNow } from '../../reading/reading.js';
 import { type RowLock, rowLocks } from '../../reading/row-locks.js';
-import { type Ahead, ahead } from './ahead.js';
 import { type LimitSituation, limitSituation } from './limits.js';
-import { type Behind, behind, type KeyHead, keyHead, type Suspects, suspects } from './line.js';
-import { keyWindow, type Window } from './window.js';
+import {
+  type Ahead,
+  ahead,
+  type Behind,
+  behind,
+  type KeyHead,
+  keyHead,
+  keyWindow,
+  type Suspects,
+  suspects,
+  type Window,
+} from './line.js';
 import { type AbleWorker, ableWorkers, readAble } from './workers.js';
 
 /**

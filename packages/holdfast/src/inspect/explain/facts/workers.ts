@@ -4,8 +4,8 @@
  */
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
-import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../../fleet/hands.js';
-import { keptIn, leakedIn } from '../../fleet/trouble.js';
+import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../../fleet/held.js';
+import { keptIn, leakedIn } from '../../fleet/reports.js';
 import { handlesVersion, isSilent, loadOf, numberOf, type WorkerRow } from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
 import { firstFew, many, span } from '../../reading/words.js';

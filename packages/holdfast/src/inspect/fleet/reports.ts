@@ -1,0 +1,97 @@
+/**
+ * What live workers report with their heartbeats and nobody sees from outside: handlers that run on although their jobs
+ * have left, outcomes that the database refuses, and how the attempts of about the last minute ended. A worker that is
+ * silent says nothing of now.
+ */
+
+import { isSilent, type WorkerRow } from './workers.js';
+
+export interface LeakedHandlers {
+  readonly worker: string;
+  readonly queue: string;
+  readonly type: string;
+  readonly handlers: number;
+}
+
+export interface KeptSettles {
+  readonly worker: string;
+  readonly queue: string;
+  readonly jobs: number;
+  /** What the database said. */
+  readonly why: string;
+}
+
+/** Empty of one that is gone or silent. */
+export function leakedIn(worker: WorkerRow): LeakedHandlers[] {
+  const { id } = worker;
+  return entriesOf(said(worker).leaked).flatMap(([queue, types]) =>
+    entriesOf(types).flatMap(([type, handlers]) =>
+      typeof handlers === 'number' && handlers > 0 ? [{ worker: id, queue, type, handlers }] : [],
+    ),
+  );
+}
+
+export function keptIn(worker: WorkerRow): KeptSettles[] {
+  const { id } = worker;
+  return entriesOf(said(worker).kept).flatMap(([queue, one]) => {
+    const { jobs, why } = (one ?? {}) as { jobs?: unknown; why?: unknown };
+    return typeof jobs === 'number' && jobs > 0
+      ? [{ worker: id, queue, jobs, why: String(why) }]
+      : [];
+  });
+}
+
+function said(worker: WorkerRow): { leaked?: unknown; kept?: unknown } {
+  if (worker.status === 'dead' || isSilent(worker)) return {};
+  const { load } = (worker.metadata ?? {}) as { load?: { leaked?: unknown; kept?: unknown } };
+  return load ?? {};
+}
+
+const entriesOf = (value: unknown): [string, unknown][] =>
+  typeof value === 'object' && value !== null ? Object.entries(value) : [];
+
+const SILENT_MS = 30_000;
+
+export interface RecentAttempts {
+  readonly failed: number;
+  readonly completed: number;
+  readonly failedPerSecond: number;
+}
+
+interface Reported {
+  readonly ms: number;
+  readonly queues: Readonly<Record<string, { failed: number; completed: number }>>;
+}
+
+/** A queue without any attempt is left out. */
+export function recentAttempts(
+  workers: readonly WorkerRow[],
+  silentMs = SILENT_MS,
+): ReadonlyMap<string, RecentAttempts> {
+  const sums = new Map<string, RecentAttempts>();
+  for (const worker of workers) {
+    const recent = worker.silentMs <= silentMs && reportedBy(worker);
+    if (!recent) continue;
+    for (const [queue, { failed, completed }] of Object.entries(recent.queues)) {
+      const before = sums.get(queue) ?? { failed: 0, completed: 0, failedPerSecond: 0 };
+      sums.set(queue, {
+        failed: before.failed + failed,
+        completed: before.completed + completed,
+        failedPerSecond: before.failedPerSecond + (failed * 1000) / recent.ms,
+      });
+    }
+  }
+  return sums;
+}
+
+/** Null: it is gone, or says nothing of the kind. */
+function reportedBy({ status, metadata }: WorkerRow): Reported | null {
+  const { load } = (metadata ?? {}) as { load?: { recent?: Partial<Reported> | null } | null };
+  const { ms, queues } = load?.recent ?? {};
+  if (status === 'dead' || typeof ms !== 'number' || ms <= 0) return null;
+  if (typeof queues !== 'object' || queues === null) return null;
+  const known = Object.entries(queues).filter(
+    ([, one]) => Number.isSafeInteger(one?.failed) && Number.isSafeInteger(one?.completed),
+  );
+  return { ms, queues: Object.fromEntries(known) };
+}
