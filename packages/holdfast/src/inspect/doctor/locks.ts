@@ -3,6 +3,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text } from '../../postgres/statement.js';
 import { ending, limitOf, lockedBy } from '../explain/locked.js';
 import {
+  AGAINST_WRITERS,
   behind,
   endStatement,
   type LockSession,
@@ -22,8 +23,8 @@ const STATEMENT_LENGTH = 160;
 const NOTHING_MOVES =
   'Whoever needs the lock waits behind it, or gives up after half a second and tries again: claims, settles and enqueues stand still.';
 
-const fix = (one: LockSession) =>
-  lines('End its transaction where it was begun, or here:', endStatement(one));
+const END_IT = 'End its transaction where it was begun, or here:';
+const fix = (one: LockSession) => lines(END_IT, endStatement(one));
 
 export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Finding[] {
   const roots = rootBlockers(sessions).filter((root) =>
@@ -31,7 +32,9 @@ export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Fi
   );
   const others = sessions.filter((one) => !roots.includes(one) && one.blockedBy.length === 0);
   const strong = others.filter(
-    (one) => isStrong(one.holdsMode) && (one.openMs ?? limits.lockedMs) >= limits.lockedMs,
+    (one) =>
+      AGAINST_WRITERS.includes(one.holdsMode ?? '') &&
+      (one.openMs ?? limits.lockedMs) >= limits.lockedMs,
   );
   const idle = others.filter(
     (one) =>
@@ -46,12 +49,6 @@ export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Fi
   ].slice(0, MOST);
   return findings.length > 0 ? findings : [ok(CHECK, 'nobody waits for a lock of this schema')];
 }
-
-/** One that readers or writers of a table wait for. */
-const isStrong = (mode: string | null) =>
-  ['AccessExclusiveLock', 'ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock'].includes(
-    mode ?? '',
-  );
 
 function blocking(root: LockSession, waiting: readonly LockSession[]): Finding {
   const held = root.holds === null ? 'a lock' : `${root.holdsMode} on ${root.holds}`;
@@ -70,21 +67,15 @@ function blocking(root: LockSession, waiting: readonly LockSession[]): Finding {
 }
 
 function holding(one: LockSession): Finding {
-  return problem(
-    CHECK,
-    `${capital(sessionWords(one))} holds ${one.holdsMode} on ${one.holds}${opened(one)}${saying(one)}.`,
-    NOTHING_MOVES,
-    fix(one),
-  );
+  const text = `${capital(sessionWords(one))} holds ${one.holdsMode} on ${one.holds}${opened(one)}${saying(one)}.`;
+  return problem(CHECK, text, NOTHING_MOVES, fix(one));
 }
 
 function sleeping(one: LockSession): Finding {
-  return note(
-    CHECK,
-    `${capital(sessionWords(one))} has a transaction open${opened(one)} that touched ${one.holds ?? 'a queue'}${saying(one)}.`,
-    'Rows that it has changed are passed over. A change of the table would wait for it, and everybody behind that.',
-    fix(one),
-  );
+  const text = `${capital(sessionWords(one))} has a transaction open${opened(one)} that touched ${one.holds ?? 'a queue'}${saying(one)}.`;
+  const why =
+    'Rows that it has changed are passed over. A change of the table would wait for it, and everybody behind that.';
+  return note(CHECK, text, why, fix(one));
 }
 
 const capital = (words: string) => words[0]?.toUpperCase() + words.slice(1);
@@ -167,10 +158,7 @@ export function judgeMaintenanceLock(
           ? `and of its rounds ${last}. Since when, this user may not see.`
           : `for ${span(openMs)}.`),
       'No worker can begin a round meanwhile: vanished workers are not declared dead, their jobs not returned, nothing is pruned.',
-      lines(
-        'End its transaction where it was begun, or here:',
-        `SELECT pg_terminate_backend(${pid});`,
-      ),
+      lines(END_IT, `SELECT pg_terminate_backend(${pid});`),
     ),
   );
 }

@@ -144,17 +144,19 @@ export function rootBlockers(sessions: readonly LockSession[]): LockSession[] {
 
 /** Locks of a table that keep others from reading it, and those that keep others from writing to it. */
 const AGAINST_READERS = ['AccessExclusiveLock'];
-const AGAINST_WRITERS = [
-  ...AGAINST_READERS,
-  ...['ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock'],
+export const AGAINST_WRITERS = [
+  'AccessExclusiveLock',
+  'ExclusiveLock',
+  'ShareRowExclusiveLock',
+  'ShareLock',
 ];
 
 /** Those whose end lets readers go on: who has locked a table against all, or is in the way of one who wants to. */
-export const readersBlockers = (sessions: readonly LockSession[]): LockSession[] =>
+export const readersBlockers = (sessions: readonly LockSession[]) =>
   blockersOf(sessions, AGAINST_READERS);
 
 /** The same for writers. */
-export const writersBlockers = (sessions: readonly LockSession[]): LockSession[] =>
+export const writersBlockers = (sessions: readonly LockSession[]) =>
   blockersOf(sessions, AGAINST_WRITERS);
 
 function blockersOf(sessions: readonly LockSession[], modes: readonly string[]): LockSession[] {
