@@ -1,7 +1,4 @@
-/**
- * What the routes share. Questions go through few connections of their own, with a time limit, so that a screen can
- * neither starve the host's pool nor hold up the fleet. Acts go through the verbs of the Holdfast, on its own pool.
- */
+/** What the routes share. Questions have few connections of their own, so no screen starves the host; acts use the Holdfast. */
 
 import { type Holdfast, HoldfastError } from 'holdfast';
 import {

@@ -1,7 +1,4 @@
-/**
- * A server for the dashboard alone. It listens on 127.0.0.1; on any other address it refuses to start without a token
- * or a sign-in of the caller's own.
- */
+/** A server for the dashboard alone, on 127.0.0.1: on any other address it does not start without a token or a sign-in. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Holdfast } from 'holdfast';

@@ -1,7 +1,4 @@
-/**
- * Responses, all with the headers that keep a browser from doing what nobody asked for. A failure looks from outside like
- * a status and a sentence, never a stack, and never what a row held.
- */
+/** Responses, all with headers that restrain a browser. A failure is a status and a sentence, never a stack or what a row held. */
 import { HoldfastError, type HoldfastErrorCode, type Logger } from 'holdfast';
 import { isOutage } from 'holdfast/internal';
 
@@ -73,59 +70,39 @@ export const forLab: Headers = {
   ).replace("trusted-types 'none'", 'trusted-types holdfast-lab'),
 };
 
-const STATUS: Partial<Record<HoldfastErrorCode, number>> = {
-  OPTION_INVALID: 400,
-  NAME_INVALID: 400,
-  KEY_INVALID: 400,
-  TYPE_INVALID: 400,
-  QUEUE_UNKNOWN: 404,
-  JOB_UNKNOWN: 404,
-  SCHEDULE_UNKNOWN: 404,
-  LIMIT_UNKNOWN: 404,
-  JOB_STATE: 409,
-  LOCKED: 503,
-  POOL_BUSY: 503,
-  SCHEMA_MISSING: 503,
-  SCHEMA_TOO_OLD: 503,
-  SCHEMA_TOO_NEW: 503,
+const CODES: Readonly<Record<number, readonly HoldfastErrorCode[]>> = {
+  400: ['OPTION_INVALID', 'NAME_INVALID', 'KEY_INVALID', 'TYPE_INVALID'],
+  404: ['QUEUE_UNKNOWN', 'JOB_UNKNOWN', 'SCHEDULE_UNKNOWN', 'LIMIT_UNKNOWN'],
+  409: ['JOB_STATE'],
+  503: ['LOCKED', 'POOL_BUSY', 'SCHEMA_MISSING', 'SCHEMA_TOO_OLD', 'SCHEMA_TOO_NEW'],
 };
 
-export interface Failed {
-  readonly status: number;
-  readonly message: string;
-}
+// A zero byte, a time beyond all times: what was asked for, not what was found.
+const VALUE = 'The database refuses a value of this request: {}.';
+const LACKS = 'The database has not what this asks for ({}). Run `holdfast migrate`.';
+
+/** By code of Postgres, whose own words stand for `{}`. */
+const SQLSTATES: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  '57014': [503, 'The database took too long to answer; narrow the filter.'],
+  '55P03': [503, 'Another session holds a lock on it; nothing was done. Try again, or see Health.'],
+  '22021': [400, VALUE],
+  '22008': [400, VALUE],
+  '42P01': [503, LACKS],
+  '3F000': [503, LACKS],
+  '42501': [403, 'The database refuses this: {}. See `holdfast doctor`.'],
+};
 
 /** Null: something that nobody foresaw. */
-export function known(error: unknown): Failed | null {
+export function known(error: unknown): { status: number; message: string } | null {
   if (error instanceof Refused) return { status: error.status, message: error.message };
   if (error instanceof HoldfastError) {
-    const status = STATUS[error.code];
-    return status === undefined ? null : { status, message: error.message };
+    const found = Object.entries(CODES).find(([, codes]) => codes.includes(error.code));
+    return found ? { status: Number(found[0]), message: error.message } : null;
   }
-  const { code } = (error ?? {}) as { code?: unknown };
-  if (code === '57014')
-    return { status: 503, message: 'The database took too long to answer; narrow the filter.' };
-  if (code === '55P03')
-    return {
-      status: 503,
-      message: 'Another session holds a lock on it; nothing was done. Try again, or see Health.',
-    };
-  // A zero byte, a time beyond all times: what was asked for, not what was found.
-  if (code === '22021' || code === '22008')
-    return {
-      status: 400,
-      message: `The database refuses a value of this request: ${(error as Error).message}.`,
-    };
-  if (code === '42P01' || code === '3F000')
-    return {
-      status: 503,
-      message: `The database has not what this asks for (${(error as Error).message}). Run \`holdfast migrate\`.`,
-    };
-  if (code === '42501')
-    return {
-      status: 403,
-      message: `The database refuses this: ${(error as Error).message}. See \`holdfast doctor\`.`,
-    };
+  const { code, message: said } = (error ?? {}) as { code?: unknown; message?: unknown };
+  const foreseen = Object.hasOwn(SQLSTATES, String(code)) && SQLSTATES[String(code)];
+  if (foreseen)
+    return { status: foreseen[0], message: foreseen[1].replace('{}', () => String(said)) };
   if (isOutage(error))
     return { status: 503, message: 'The database cannot be reached; trying again.' };
   return null;

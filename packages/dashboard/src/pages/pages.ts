@@ -52,6 +52,7 @@ const GZIP = /^\s*gzip\s*(;\s*q=(1|0?\.\d*[1-9]).*)?$/i;
 const takesGzip = (request: Request) =>
   (request.headers.get('accept-encoding') ?? '').split(',').some((one) => GZIP.test(one));
 
+/** A browser asks each time whether it has changed, and gets it packed if it can unpack it. */
 export function textFile(
   file: ClientFile,
   request: Request,

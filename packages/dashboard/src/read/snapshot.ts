@@ -1,7 +1,4 @@
-/**
- * What every open page shows: queues, workers and what is wrong, in one reading. It asks what `holdfast top` asks, so
- * the terminal and the browser agree. Rates are those between two readings.
- */
+/** What every open page shows, in one reading: what `holdfast top` asks, so that the terminal and the browser agree. */
 import type { ReadableQueue, UnreadableQueue, WorkerInfo } from 'holdfast';
 import type { Overview, PartialOverview, QueueOverview, UnhandledJobs } from 'holdfast/internal';
 import {

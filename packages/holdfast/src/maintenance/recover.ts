@@ -180,6 +180,7 @@ export async function forgetClaims(db: Executor, names: Names): Promise<number> 
 /** 16 MB: twenty to forty thousand jobs, if they are small. They are read in about 10 ms. */
 export const PAGES_A_ROUND = 2_000;
 
+/** An index on leases, which would find them, would be written by every claim and renewal. */
 export const takePages = statement({
   name: 'take_pages',
   text: `

@@ -1,9 +1,4 @@
-/**
- * Metrics of one Holdfast: listens to its workers and producers from the moment it is made, and renders
- * everything as text when asked.
- *
- * Nothing is counted before somebody makes one, so a process without metrics pays nothing for them.
- */
+/** Metrics of one Holdfast. Nothing is counted before somebody makes one, so a process without metrics pays nothing for them. */
 import type { Gauges } from '../inspect/queue/gauges.js';
 import { type Duration, durationMs } from '../job/options/duration.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';

@@ -166,7 +166,10 @@ export function carriable(carrier: Headers): Headers {
   return Object.fromEntries(fit);
 }
 
-/** `own` is whatever the producer passed. If that is wrong it stays wrong, for the enqueue to refuse. */
+/**
+ * What would break the limits of headers is left out: a long baggage costs the baggage, too many headers cost the trace,
+ * never the job. A context of the producer's own stays, and what is wrong stays wrong, for the enqueue to refuse.
+ */
 export function fitting(own: Headers | undefined, carrier: Headers): Headers | undefined {
   if (Object.keys(carrier).length === 0) return own;
   if (own === undefined) return carrier;
@@ -177,6 +180,7 @@ export function fitting(own: Headers | undefined, carrier: Headers): Headers | u
 
 const WORD = /^[A-Za-z0-9_.:-]{1,64}$/;
 
+/** In one word: its code or its class. Never its message, which may quote whatever the handler was working on. */
 export function errorType(error: unknown): string {
   const { code, name } = describeError(error);
   if (code !== null && WORD.test(code)) return code;

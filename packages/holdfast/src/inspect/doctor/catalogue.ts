@@ -124,10 +124,7 @@ async function describe(client: pg.ClientBase, schema: string): Promise<Descript
   );
 }
 
-/**
- * Without what makes no difference: the settings of an index stand in the order in which they were made, and a function
- * that was pasted is indented as it was printed.
- */
+/** Without what makes no difference: the order of an index' settings, and how a pasted function is indented. */
 function settled(kind: string, definition: string): string {
   if (kind === 'function') return definition.replace(/\s*\n\s*/g, '\n').trim();
   if (kind !== 'index') return definition;

@@ -1,8 +1,4 @@
-/**
- * What the doctor says: a finding for everything that was looked at, with why it matters and the exact
- * fix where something is wrong. Nothing here asks the database: the facts come from the files beside this
- * one, and the limits are parameters, so that every judgement can be tried without waiting for the fault.
- */
+/** What the doctor says. Nothing here asks: facts and limits are parameters, so a judgement is tried without waiting for the fault. */
 export type Level = 'ok' | 'note' | 'problem';
 
 export interface Finding {

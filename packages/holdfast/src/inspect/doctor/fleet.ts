@@ -1,7 +1,4 @@
-/**
- * Whether the fleet does the work that waits: types that nobody handles, buckets that lack an owner, attempts that fail,
- * handlers that run on without a job, and outcomes that the database refuses.
- */
+/** Whether the fleet does the work: types without a worker, buckets without an owner, attempts that fail, leaks, refused outcomes. */
 
 import { keptIn, leakedIn, type RecentAttempts } from '../fleet/reports.js';
 import type { Unhandled } from '../fleet/unhandled.js';

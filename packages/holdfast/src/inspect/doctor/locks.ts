@@ -1,7 +1,6 @@
-/** Who blocks whom, and who holds what maintenance needs; each with the statement that ends it. */
-import type { Executor } from '../../postgres/queryable.js';
-import { int8, type Row, statement, text } from '../../postgres/statement.js';
+import { int8, text } from '../../postgres/statement.js';
 import { ending, limitOf, lockedBy } from '../explain/locked.js';
+import { type Answer, asks } from '../reading/asks.js';
 import {
   AGAINST_WRITERS,
   behind,
@@ -89,7 +88,8 @@ function saying({ query, state }: LockSession): string {
   return ` (${state === 'active' ? 'its statement' : 'its last statement'}: ${cut})`;
 }
 
-export const askMaintenanceLock = statement({
+/** `keys`: those of the advisory lock of the queue's maintenance. */
+export const readMaintenanceLock = asks({
   name: 'doctor_maintenance_lock',
   text: `
 SELECT h.what, h.pid::text AS pid, coalesce(nullif(a.application_name, ''), 'no name') AS application,
@@ -120,23 +120,12 @@ LIMIT 5`,
     state: text.orNull,
     open_ms: int8.orNull,
   },
+  params: (keys: readonly [number, number]) => keys,
 });
 
-export type MaintenanceHolder = Row<typeof askMaintenanceLock.columns>;
+export type MaintenanceHolder = Answer<typeof readMaintenanceLock>;
 
-/** `keys`: those of the advisory lock of the queue's maintenance. */
-export function readMaintenanceLock(
-  db: Executor,
-  names: { readonly schema: string; readonly queue: string },
-  keys: readonly [number, number],
-): Promise<MaintenanceHolder[]> {
-  return db.run(askMaintenanceLock, names, [...keys]);
-}
-
-/**
- * `idleMs`: since the last round began; null: never. An ordinary user does not see since when others hold it. Then it is
- * held for too long when no round has begun for long.
- */
+/** `idleMs`: since the last round began; null: never. It counts for a user who may not see since when others hold the lock. */
 export function judgeMaintenanceLock(
   queue: string,
   holders: readonly MaintenanceHolder[],

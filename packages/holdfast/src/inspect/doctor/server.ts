@@ -1,13 +1,14 @@
 /** The server: its version, whether it keeps what it has accepted, its clock, and its connections. */
+
 import { quoteName } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { bool, int4, int8, text } from '../../postgres/statement.js';
+import { type Answer, asksOne } from '../reading/asks.js';
 import { span } from '../reading/words.js';
 import { type Finding, type Limits, LOSES, lines, note, ok, problem } from './doctor.js';
 
 const OLDEST_VERSION = 15;
 
-export const askServer = statement({
+export const readServer = asksOne({
   name: 'doctor_server',
   text: `
 -- Of other users an ordinary one sees no type; what belongs to a database is a client or soon gone.
@@ -64,12 +65,7 @@ WHERE d.datname = current_database()`,
   },
 });
 
-export type Server = Row<typeof askServer.columns>;
-
-export async function readServer(db: Executor, schema: string): Promise<Server> {
-  const [row] = await db.run(askServer, { schema, queue: 'inbox' }, []);
-  return row as Server;
-}
+export type Server = Answer<typeof readServer>;
 
 export function judgeServer(server: Server, limits: Limits): Finding[] {
   return [
@@ -157,10 +153,7 @@ export interface Line {
   readonly roundTripMs: number;
   /** The database's clock minus this machine's. */
   readonly skewMs: number;
-  /**
-   * A notification to oneself arrived; null where it was not tried: behind a pooler, where it would leave traces, and
-   * on a replica, which refuses it.
-   */
+  /** A notification to oneself arrived; null: not tried, behind a pooler (it leaves traces) or on a replica (it is refused). */
   readonly received: boolean | null;
 }
 

@@ -1,11 +1,10 @@
-/** Settings of the server, the database or the role that a queue suffers from, and the statement that undoes each. */
-import type { Executor } from '../../postgres/queryable.js';
-import { type Row, statement, text } from '../../postgres/statement.js';
+import { text } from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { span } from '../reading/words.js';
 import { type Finding, LOSES, lines, note, ok, problem } from './doctor.js';
 
 // Asked on a session without settings of ours: `source` would say that they come from here.
-export const askSettings = statement({
+export const readSettings = asks({
   name: 'doctor_settings',
   text: `
 SELECT s.name, coalesce(s.reset_val, '') AS value, s.source, quote_ident(current_user) AS user_name,
@@ -17,11 +16,7 @@ ORDER BY s.name`,
   columns: { name: text, value: text, source: text, user_name: text, database_name: text },
 });
 
-export type Setting = Row<typeof askSettings.columns>;
-
-export function readSettings(db: Executor, schema: string): Promise<Setting[]> {
-  return db.run(askSettings, { schema, queue: 'inbox' }, []);
-}
+export type Setting = Answer<typeof readSettings>;
 
 /** Where `pg_settings` says that a setting comes from, in words. */
 const SOURCES: Readonly<Record<string, string>> = {

@@ -8,6 +8,7 @@ import { bucketOf } from '../../job/key.js';
 import { type Names, quoteName } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { type Answer, asks, asksOne } from '../reading/asks.js';
 import { many } from '../reading/words.js';
 import { type Finding, type Limits, lines, note, ok, PATIENCE, problem } from './doctor.js';
 
@@ -89,7 +90,7 @@ export function judgeTables(schema: string, tables: readonly TableFacts[]): Find
   ];
 }
 
-export const askFrozen = statement({
+export const readFrozen = asksOne({
   name: 'doctor_frozen',
   text: `
 SELECT d.datname::text AS database, d.datname = current_database() AS here, age(d.datfrozenxid)::bigint AS xids,
@@ -100,12 +101,7 @@ LIMIT 1`,
   columns: { database: text, here: bool, xids: int8, multixacts: int8 },
 });
 
-export type Frozen = Row<typeof askFrozen.columns>;
-
-export async function readFrozen(db: Executor, schema: string): Promise<Frozen> {
-  const [row] = await db.run(askFrozen, { schema, queue: 'inbox' }, []);
-  return row as Frozen;
-}
+export type Frozen = Answer<typeof readFrozen>;
 
 /** The oldest of all databases counts: when one of them is at the end, none can be written to. */
 export function judgeFrozen(
@@ -139,7 +135,7 @@ const ENDS = (columns: string) => `
   (SELECT ${columns} FROM holdfast.inbox AS i ORDER BY i.id LIMIT ${ROWS})
   UNION ALL (SELECT ${columns} FROM holdfast.inbox AS i ORDER BY i.id DESC LIMIT ${ROWS})`;
 
-export const askPositions = statement({
+export const readPositions = asksOne({
   name: 'doctor_positions',
   text: `
 SELECT s.readable, CASE WHEN s.readable THEN coalesce(pg_sequence_last_value('holdfast.inbox_position_seq'), 0) END AS dealt,
@@ -148,12 +144,7 @@ FROM (SELECT has_sequence_privilege('holdfast.inbox_position_seq', 'SELECT, USAG
   columns: { readable: bool, dealt: int8.orNull, highest: int8.orNull },
 });
 
-export type Positions = Row<typeof askPositions.columns>;
-
-export async function readPositions(db: Executor, names: Names): Promise<Positions> {
-  const [row] = await db.run(askPositions, names, []);
-  return row as Positions;
-}
+export type Positions = Answer<typeof readPositions>;
 
 export function judgePositions({ schema, queue }: Names, positions: Positions): Finding {
   const check = 'sequence';
@@ -176,7 +167,7 @@ export function judgePositions({ schema, queue }: Names, positions: Positions): 
   );
 }
 
-export const askBuckets = statement({
+export const readBuckets = asks({
   name: 'doctor_buckets',
   text: `
 SELECT e.id::text AS id, e.partition_key, e.group_key, e.partition_bucket::integer AS partition_bucket
@@ -184,11 +175,7 @@ FROM (${ENDS('i.id, i.partition_key, i.group_key, i.partition_bucket')}) AS e`,
   columns: { id: text, partition_key: text, group_key: text.orNull, partition_bucket: int4 },
 });
 
-export type BucketRow = Row<typeof askBuckets.columns>;
-
-export function readBuckets(db: Executor, names: Names): Promise<BucketRow[]> {
-  return db.run(askBuckets, names, []);
-}
+export type BucketRow = Answer<typeof readBuckets>;
 
 export function judgeBuckets(
   { schema, queue }: Names,

@@ -1,7 +1,4 @@
-/**
- * Why is this job not running? One answer in words, with the facts it rests on. Where several reasons hold
- * at once, the one that a person has to act on comes first, and the others follow.
- */
+/** Why is this job not running? The reason that a person has to act on comes first; the others that hold follow. */
 import type { Executor } from '../../postgres/queryable.js';
 import type { ShownJob } from '../job/show.js';
 import { type RingOwner, readSituation, type Situation } from './facts/situation.js';

@@ -1,8 +1,4 @@
-/**
- * What is to be said of a job that does not wait: somebody has it, it has ended, or nobody knows it any more. An archive
- * that was pruned, or not restored, cannot tell a job that ended from one that never was, so the answer says what is
- * possible and no more.
- */
+/** A job that does not wait: somebody has it, it has ended, or nobody knows it; then the answer says only what is possible. */
 import { isLive, isSilent } from '../fleet/workers.js';
 import { firstLine, many, span } from '../reading/words.js';
 import type { Situation, Unknown } from './facts/situation.js';

@@ -1,7 +1,4 @@
-/**
- * The reasons for which a job waits, one function for each. Each looks at the situation and gives its
- * reason in words with the facts and the command that mends it, or null when it does not apply.
- */
+/** The reasons for which a job waits: a function for each gives its words, facts and fix, or null when it does not apply. */
 import { handlesVersion, isSilent, type WorkerRow } from '../fleet/workers.js';
 import type { ShownJob } from '../job/show.js';
 import { firstLine, many, span } from '../reading/words.js';
@@ -201,6 +198,7 @@ export function partPaused({ queue, job }: Situation): Reason | null {
   };
 }
 
+/** It comes last: it keeps no job from running. */
 export function fromSchedule({ headers }: ShownJob): Reason[] {
   const { holdfast_schedule: name, holdfast_scheduled_at: instant } = (headers ?? {}) as Record<
     string,

@@ -1,7 +1,4 @@
-/**
- * A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler
- * for it. That it is the next is said only where nothing comes before it and somebody is free.
- */
+/** A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler for it. */
 import { keptIn, leakedIn } from '../fleet/reports.js';
 import { firstFew, many, span } from '../reading/words.js';
 import { type Ahead, MAX_AHEAD } from './facts/line.js';

@@ -3,13 +3,13 @@
  * by what is in flight and not by what waits, and it is exact at any backlog. A claim's row outlives single
  * jobs of it, so the rows of the queue decide: only a job that the worker of the claim still holds counts.
  */
-import type { Names } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { int8, type Row, statement, text, textArray, uuid } from '../../postgres/statement.js';
+
+import { int8, text, textArray, uuid } from '../../postgres/statement.js';
 import { runs } from '../../postgres/taken.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { instant } from '../reading/columns.js';
 
-export const heldByWorker = statement({
+export const heldJobs = asks({
   name: 'held_by_worker',
   text: `
 SELECT held.worker_id AS worker, count(*) AS jobs,
@@ -40,13 +40,10 @@ ORDER BY held.worker_id`,
   },
 });
 
-export type Holding = Row<typeof heldByWorker.columns>;
+export type Holding = Answer<typeof heldJobs>;
 
-export function heldJobs(db: Executor, names: Names): Promise<Holding[]> {
-  return db.run(heldByWorker, names, []);
-}
-
-export const heldByType = statement({
+/** Of each worker one row for all that it holds, and one for each type, the longest held first. */
+export const heldTypes = asks({
   name: 'held_by_type',
   text: `
 SELECT held.worker_id AS worker, i.type, count(*) AS jobs, count(DISTINCT i.partition_key) AS keys,
@@ -75,20 +72,13 @@ ORDER BY held.worker_id, i.type IS NOT NULL, min(i.claimed_at)`,
     /** The job that is held for longest. */
     longest: uuid,
   },
+  params: (workers: readonly string[]) => [textArray(workers)],
 });
 
-export type HeldType = Row<typeof heldByType.columns>;
+export type HeldType = Answer<typeof heldTypes>;
 
-/** Of each worker one row for all that it holds, and one for each type, the longest held first. */
-export function heldTypes(
-  db: Executor,
-  names: Names,
-  workers: readonly string[],
-): Promise<HeldType[]> {
-  return db.run(heldByType, names, [textArray(workers)]);
-}
-
-export const findIsolated = statement({
+/** The suspects of a queue that run alone. Their workers take nothing else, of any queue. */
+export const isolatedJobs = asks({
   name: 'isolated_jobs',
   text: `
 SELECT i.claimed_by AS worker, i.id, i.type, i.claimed_at
@@ -97,9 +87,4 @@ WHERE i.crashes > 1 AND i.isolated AND ${runs('i')}`,
   columns: { worker: text, id: uuid, type: text, claimed_at: instant },
 });
 
-export type IsolatedJob = Row<typeof findIsolated.columns>;
-
-/** The suspects of a queue that run alone. Their workers take nothing else, of any queue. */
-export function isolatedJobs(db: Executor, names: Names): Promise<IsolatedJob[]> {
-  return db.run(findIsolated, names, []);
-}
+export type IsolatedJob = Answer<typeof isolatedJobs>;

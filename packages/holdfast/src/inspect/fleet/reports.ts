@@ -1,8 +1,4 @@
-/**
- * What live workers report with their heartbeats and nobody sees from outside: handlers that run on although their jobs
- * have left, outcomes that the database refuses, and how the attempts of about the last minute ended. A worker that is
- * silent says nothing of now.
- */
+/** What live workers report of themselves: leaked handlers, refused outcomes, recent attempts. A silent one says nothing of now. */
 
 import { isSilent, type WorkerRow } from './workers.js';
 

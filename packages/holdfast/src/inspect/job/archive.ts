@@ -5,6 +5,7 @@
  * and grows until the page is full: by a factor, so that the last window costs most of it. One that would go over the
  * budget is left to the next page, which `next` names.
  */
+
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {
@@ -17,6 +18,7 @@ import {
   tid,
   uuid,
 } from '../../postgres/statement.js';
+import { asks } from '../reading/asks.js';
 import { instant, JOB, moment } from '../reading/columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
 
@@ -179,22 +181,15 @@ export function finishedJobs(
   return db.run(listFinished, names, [...params(filter), ...from, limit]);
 }
 
-export const listFinishedByIds = statement({
+export const finishedByIds = asks({
   name: 'list_finished_by_ids',
   text: `
 ${SELECTED}
 WHERE a.id = ANY ($1::uuid[])
 ORDER BY a.created_at, a.id`,
   columns: FINISHED,
+  params: (ids: readonly string[]) => [plainArray(ids)],
 });
-
-export function finishedByIds(
-  db: Executor,
-  names: Names,
-  ids: readonly string[],
-): Promise<FinishedJob[]> {
-  return db.run(listFinishedByIds, names, [plainArray(ids)]);
-}
 
 export const countFinishedJobs = statement({
   name: 'count_finished',

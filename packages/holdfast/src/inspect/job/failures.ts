@@ -1,11 +1,9 @@
-/**
- * What jobs fail of: dead letters by what they have in common, the commonest error of late, and the dead letters that took
- * their workers with them. All read a bounded part. Numbers and ids in an error are left out, so that "no order 9182" and
- * "no order 9183" are one.
- */
+/** What jobs fail of, in a bounded part. Errors are one if they differ by numbers or ids only: "no order 9182", "no order 9183". */
+
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { moment } from '../reading/columns.js';
 import { inLines, LINES, share } from '../reading/lines.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
@@ -28,7 +26,8 @@ export function foldError(error: string | null): string {
   return [...first].slice(0, FOLDED).join('').replace(new RegExp(VARYING, 'g'), '#');
 }
 
-export const groupDeadLetters = statement({
+/** The largest first. */
+export const deadLetterGroups = asks({
   name: 'group_dead_letters',
   text: `
 SELECT l.type, l.error, min(l.key) AS key, count(DISTINCT l.key) AS keys, count(*) AS jobs,
@@ -59,24 +58,18 @@ LIMIT $8::integer`,
     /** The id of the newest. */
     example: uuid,
   },
+  params: (filter: JobFilter, byKey?: boolean) => [
+    ...filterParams(filter),
+    ...[SCAN_LETTERS, MAX_GROUPS, byKey ?? false],
+  ],
 });
 
-export type DeadLetterGroupRow = Row<typeof groupDeadLetters.columns>;
-
-/** The largest first. */
-export function deadLetterGroups(
-  db: Executor,
-  names: Names,
-  filter: JobFilter,
-  byKey = false,
-): Promise<DeadLetterGroupRow[]> {
-  const params = [...filterParams(filter), SCAN_LETTERS, MAX_GROUPS, byKey];
-  return db.run(groupDeadLetters, names, params);
-}
+export type DeadLetterGroupRow = Answer<typeof deadLetterGroups>;
 
 const ROWS = 2_000;
 const WITHIN_MS = 5 * 60_000;
 
+/** `waiting`: by time, of each type the jobs that are due next, where retries lie, and those due last; by key, the oldest. */
 const MOST = (waiting: string, lines = '') => `${lines}
 SELECT f.type, f.error, count(*) AS jobs, max(f.id::text)::uuid AS example
 FROM (

@@ -85,10 +85,7 @@ export interface PageRequest {
   readonly limit: number;
   readonly order?: Order | undefined;
   readonly scan?: number | undefined;
-  /**
-   * Jobs that run may be found by the workers' claims: at once in a queue of any size, but without those that
-   * somebody claimed by hand in SQL.
-   */
+  /** Find jobs that run by claims: quick in a queue of any size, but without those that somebody claimed by hand in SQL. */
   readonly byClaims?: boolean | undefined;
 }
 

@@ -1,9 +1,4 @@
-/**
- * One job with everything that is known of it, in the queue or in its archive. The payload and the result are shown only
- * to those who ask for them: they may hold what an operator's screen should not. And what is left of a job that is in
- * neither: effect markers and claims outlive it for a while. How far back the archives reach is asked as well, since an
- * archive that was pruned or not restored proves nothing.
- */
+/** One job with everything that is known of it, and what is left of one that is in no queue and no archive any more. */
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
 import type { QueueRow } from '../queue/queues.js';

@@ -1,7 +1,5 @@
-/**
- * In which state many jobs are, and how they ended. A job that is still in the queue is found by its key; the archive, where
- * a search costs more, is asked only for those that are not.
- */
+/** In which state many jobs are, and how they ended. The archive, where a search costs more, is asked only for the rest. */
+
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {
@@ -13,9 +11,11 @@ import {
   text,
   uuid,
 } from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { instant, parsed } from '../reading/columns.js';
 
-export const findStates = statement({
+/** Those that it knows. A caller's transaction can be asked too: the columns mean the same with any driver. */
+export const statesOf = asks({
   name: 'find_states',
   text: `
 SELECT w.id, coalesce(i.type, a.type) AS type, coalesce(i.status, a.status)::text AS status,
@@ -29,14 +29,10 @@ LEFT JOIN LATERAL (
 ) AS a ON true
 WHERE coalesce(i.status, a.status) IS NOT NULL`,
   columns: { id: uuid, type: text, status: text, archived: bool },
+  params: (ids: readonly string[]) => [plainArray(ids)],
 });
 
-export type StateRow = Row<typeof findStates.columns>;
-
-/** Those that it knows. */
-export function statesOf(db: Executor, names: Names, ids: readonly string[]): Promise<StateRow[]> {
-  return db.run(findStates, names, [plainArray(ids)]);
-}
+export type StateRow = Answer<typeof statesOf>;
 
 export const findReadable = statement({
   name: 'find_readable',
@@ -52,7 +48,7 @@ ORDER BY q.name`,
   columns: { name: text },
 });
 
-/** The names of the queues in which this user may look for jobs. */
+/** The queues in which this user may look for jobs. Others are left out: a refusal would end the caller's transaction. */
 export async function readableQueues(db: Executor, schema: string): Promise<string[]> {
   const rows = await db.run(findReadable, { schema, queue: 'inbox' }, []);
   return rows.map(({ name }) => name);

@@ -1,7 +1,5 @@
-/**
- * Limits as they stand, what is used of them, and what waits under them. A bounded number of rows is read, so it costs the
- * same at any backlog; `more` says that a count is a lower bound.
- */
+/** Limits, what is used of them, and what waits under them; bounded, so `more` says that a count is a lower bound. */
+
 import type { Limit } from '../../job/limit.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -14,12 +12,14 @@ import {
   text,
   textArray,
 } from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 
 const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 1000)::bigint`;
 
-export const listLimits = statement({
+/** Of one queue, or of all. */
+export const readLimits = asks({
   name: 'list_limits',
   text: `
 SELECT l.queue, l.type, l.concurrency::integer AS concurrency, l.rate_limit::integer AS rate_limit,
@@ -37,14 +37,10 @@ ORDER BY l.queue, l.type NULLS FIRST`,
     ...{ declared_rate_per_ms: int8.orNull, declared_rate_burst: int4.orNull },
     ...{ overridden: bool, updated_at: int8 },
   },
+  params: (queue: string | null) => [queue],
 });
 
-export type LimitRow = Row<typeof listLimits.columns>;
-
-/** Of one queue, or of all. */
-export function readLimits(db: Executor, names: Names, queue: string | null): Promise<LimitRow[]> {
-  return db.run(listLimits, names, [queue]);
-}
+export type LimitRow = Answer<typeof readLimits>;
 
 type Part = Pick<LimitRow, 'concurrency' | 'rateLimit' | 'ratePerMs' | 'rateBurst'>;
 
@@ -72,10 +68,7 @@ const RATE = (type: string) => `
     WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ${type}) AND l.rate_limit IS NOT NULL
     ORDER BY l.type NULLS LAST LIMIT 1`;
 
-/**
- * A row with `opens_at`, for jobs of a type and key that wait; NULL, or no row: there is a token now, or no rate. A row of
- * `rates` remembers the pace at which it was written, so what is left of it is scaled to the pace of now.
- */
+/** `opens_at` of jobs of a type and key; NULL, or no row: a token is there, or no rate. A row of `rates` has the pace of its time. */
 export const OPENS_AT = (type: string, key: string) => `
   SELECT CASE WHEN o.at > now() THEN o.at END AS opens_at
   FROM (${RATE(type)}

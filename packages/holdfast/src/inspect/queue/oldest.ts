@@ -86,6 +86,7 @@ LIMIT 1`,
   columns: { overdue_ms: int8 },
 });
 
+/** Of the schedule that is due longest; 0 while a worker writes ticks on time. */
 export async function overdueMs(db: Executor, names: Names): Promise<number> {
   const [row] = await db.run(oldestDueSchedule, names, []);
   return row?.overdueMs ?? 0;

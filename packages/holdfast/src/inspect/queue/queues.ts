@@ -2,15 +2,8 @@
 
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import {
-  bool,
-  type Column,
-  int4,
-  int8,
-  type Row,
-  statement,
-  text,
-} from '../../postgres/statement.js';
+import { bool, type Column, int4, int8, statement, text } from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { instant, moment, parsed } from '../reading/columns.js';
 import { firstFew } from '../reading/words.js';
 
@@ -19,7 +12,8 @@ const names: Column<readonly string[]> = {
   ...{ pgType: 'jsonb', parse: JSON.parse, nullable: true, missing: [] },
 };
 
-export const listQueueRows = statement({
+/** `inbox` first, then the others by name. */
+export const listQueues = asks({
   name: 'list_queues',
   text: `
 SELECT q.name, q.paused, to_jsonb(q.paused_types) AS paused_types, to_jsonb(q.paused_keys) AS paused_keys,
@@ -59,12 +53,7 @@ ORDER BY q.name <> 'inbox', q.name`,
   },
 });
 
-export type QueueRow = Row<typeof listQueueRows.columns>;
-
-/** `inbox` first, then the others by name. */
-export function listQueues(db: Executor, schema: string): Promise<QueueRow[]> {
-  return db.run(listQueueRows, { schema, queue: 'inbox' }, []);
-}
+export type QueueRow = Answer<typeof listQueues>;
 
 const MOST = 5;
 
@@ -93,6 +82,7 @@ FROM (${END('ASC')} UNION ALL ${END('DESC')}) AS j`,
   columns: { name: text },
 });
 
+/** Of the jobs that were enqueued first and last: a long queue may have others. */
 export async function seenNames(
   db: Executor,
   names: Names,

@@ -3,12 +3,14 @@
  * and has the same price at any size. Its counters rise, so two readings give the rates at which jobs come and go. They
  * fall when the server restarts after a crash, and `finished` when a segment of the archive is dropped.
  */
+
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, type Row, statement } from '../../postgres/statement.js';
+import { bool, int8, statement } from '../../postgres/statement.js';
+import { type Answer, asksOne } from '../reading/asks.js';
 import { moment } from '../reading/columns.js';
 
-export const queueSizeRow = statement({
+export const queueSize = asksOne({
   name: 'queue_size',
   text: `
 SELECT coalesce(s.n_live_tup, 0) AS live_rows, coalesce(s.n_dead_tup, 0) AS dead_rows,
@@ -52,12 +54,7 @@ WHERE c.oid = 'holdfast.inbox'::regclass`,
   },
 });
 
-export type QueueSize = Row<typeof queueSizeRow.columns>;
-
-export async function queueSize(db: Executor, names: Names): Promise<QueueSize> {
-  const [row] = await db.run(queueSizeRow, names, []);
-  return row as QueueSize;
-}
+export type QueueSize = Answer<typeof queueSize>;
 
 const MAX_ROWS = 50_000;
 const WINDOWS_MS = [60_000, 5_000, 500];

@@ -114,10 +114,7 @@ export async function rowLocks(
   return found.filter((lock) => !passing(lock));
 }
 
-/**
- * The limits of a queue, or those that hold for a type, that somebody has locked. A claim of a limited job locks them for a
- * moment: a lock counts from a second on. A user who may not see since when counts only those of other programs.
- */
+/** Those of a queue, or for a type. Claims lock them for a moment: a lock counts from a second on, or if it is not one of ours. */
 export async function limitLocks(
   db: Executor,
   names: Names,

@@ -1,18 +1,23 @@
-/**
- * What stands before a job and behind it: in its key, among the suspects, in a queue that is read by time, and where keys
- * take turns. A bounded number of rows is read. What lies beyond is not counted, and said.
- */
+/** What stands before a job and behind it. A bounded number of rows is read: what lies beyond is not counted, and said. */
+
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { int4, int8, type Row, statement, text, uuid } from '../../../postgres/statement.js';
 import { runs } from '../../../postgres/taken.js';
 import type { Versions } from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
+import { type Answer, asksOne } from '../../reading/asks.js';
 import { instant } from '../../reading/columns.js';
 import { inLines, LINES } from '../../reading/lines.js';
 
 /** Lines longer than this are not counted to their end. */
 export const MAX_LINE = 1_000;
+
+const placeOf = ({ partitionBucket, partitionKey, position }: ShownJob) => [
+  partitionBucket,
+  partitionKey,
+  position,
+];
 
 export const findKeyHead = statement({
   name: 'explain_key_head',
@@ -52,12 +57,12 @@ export type KeyHead = Row<typeof findKeyHead.columns>;
 
 /** Of a queue that is read by key: the first job of the key; null if it is this one. */
 export async function keyHead(db: Executor, names: Names, job: ShownJob): Promise<KeyHead | null> {
-  const place = [job.partitionBucket, job.partitionKey, job.position];
-  const [head] = await db.run(findKeyHead, names, place);
+  const [head] = await db.run(findKeyHead, names, placeOf(job));
   return head ?? null;
 }
 
-export const findBehind = statement({
+/** Of a queue that is read by key. */
+export const behind = asksOne({
   name: 'explain_key_behind',
   text: `
 SELECT count(*) AS jobs, (array_agg(line.id ORDER BY line.position))[1] AS next,
@@ -72,19 +77,14 @@ FROM (
   ORDER BY i.position LIMIT ${MAX_LINE}
 ) AS line`,
   columns: { jobs: int8, next: uuid.orNull, running: uuid.orNull, worker: text.orNull },
+  params: placeOf,
 });
 
 /** How many jobs of the key stand behind it, the first of them, and one that runs all the same. */
-export type Behind = Row<typeof findBehind.columns>;
+export type Behind = Answer<typeof behind>;
 
-/** Of a queue that is read by key. */
-export async function behind(db: Executor, names: Names, job: ShownJob): Promise<Behind> {
-  const place = [job.partitionBucket, job.partitionKey, job.position];
-  const [row] = await db.run(findBehind, names, place);
-  return row as Behind;
-}
-
-export const countSuspects = statement({
+/** `versions`: what the workers handle that can run it. */
+export const suspects = asksOne({
   name: 'explain_suspects',
   text: `
 SELECT count(*) FILTER (WHERE s.running) AS running,
@@ -100,21 +100,15 @@ FROM (
     OR i.status = 'pending' AND i.available_at <= now())
 ) AS s`,
   columns: { running: int8, worker: text.orNull, since: instant, before: int8 },
+  params: ({ crashes, id }: ShownJob, versions: Versions) => [
+    crashes,
+    id,
+    JSON.stringify(versions),
+  ],
 });
 
 /** The group of suspects that runs now, on `worker`, and how many suspects come before this one. */
-export type Suspects = Row<typeof countSuspects.columns>;
-
-/** `versions`: what the workers handle that can run it. */
-export async function suspects(
-  db: Executor,
-  names: Names,
-  job: ShownJob,
-  versions: Versions,
-): Promise<Suspects> {
-  const [row] = await db.run(countSuspects, names, [job.crashes, job.id, JSON.stringify(versions)]);
-  return row as Suspects;
-}
+export type Suspects = Answer<typeof suspects>;
 
 /** Of its priority, and of those before it, so many rows are read. */
 export const MAX_AHEAD = 10_000;
@@ -162,7 +156,8 @@ export async function ahead(
 const FIRST = (of: string) =>
   `(array_agg(${of} ORDER BY h.claimed_at, h.id) FILTER (WHERE h.of_key))[1]`;
 
-export const readWindow = statement({
+/** Where keys take turns. It counts as a claim does: by the claims of the workers. */
+export const keyWindow = asksOne({
   name: 'explain_window',
   text: `
 SELECT count(*) FILTER (WHERE h.of_key) AS key_jobs, count(*) FILTER (WHERE h.of_group) AS group_jobs,
@@ -195,13 +190,13 @@ FROM (
     /** Of its key, so many wait that were due before it. */
     before: int8,
   },
+  params: ({ partitionBucket, groupKey, partitionKey, runAt, position }: ShownJob) => [
+    partitionBucket,
+    groupKey ?? '',
+    partitionKey,
+    runAt,
+    position,
+  ],
 });
 
-export type Window = Row<typeof readWindow.columns>;
-
-export async function keyWindow(db: Executor, names: Names, job: ShownJob): Promise<Window> {
-  const { partitionBucket, groupKey, partitionKey, runAt, position } = job;
-  const place = [partitionBucket, groupKey ?? '', partitionKey, runAt, position];
-  const [row] = await db.run(readWindow, names, place);
-  return row as Window;
-}
+export type Window = Answer<typeof keyWindow>;

@@ -21,10 +21,7 @@ import {
 } from './line.js';
 import { type AbleWorker, ableWorkers, readAble } from './workers.js';
 
-/**
- * Who comes first for a bucket of a queue that is read by key. The ring belongs to the fleet, so it is handed
- * in; it gets the live workers.
- */
+/** Who comes first for a bucket, of the live workers. The ring belongs to the fleet, so it is handed in. */
 export type RingOwner = (
   workers: readonly WorkerRow[],
   bucket: { readonly queue: string; readonly bucket: number },
