@@ -1,5 +1,4 @@
 /** What the routes share. Questions have few connections of their own, so no screen starves the host; acts use the Holdfast. */
-
 import { type Holdfast, HoldfastError } from 'holdfast';
 import {
   type Access,

@@ -117,7 +117,6 @@ async function inside(
   }
 }
 
-/** Pages, files, the way out, and what is not there. */
 async function elsewhere(
   context: Context,
   request: Request,
@@ -147,7 +146,6 @@ const notAllowed = (methods: readonly string[]) => {
   return problem(405, `Use ${allow}.`, { allow });
 };
 
-/** The parts of a path are names, which may have been escaped. */
 function safely(path: string): string {
   try {
     return path.split('/').map(decodeURIComponent).join('/');

@@ -55,7 +55,6 @@ export interface Place {
   readonly path: string;
 }
 
-/** Whatever the handler is. */
 export async function listen(handle: DashboardHandler, place: Place): Promise<DashboardServer> {
   const server = createServer(nodeHandler(handle));
   await started(server, place);

@@ -1,5 +1,4 @@
 /** An act over a filter, or a group of dead letters, in steps that the page asks for: it shows how far it is, and closing it stops it. */
-
 import type { JobsFilter, JobsPage } from 'holdfast';
 import {
   cancelFor,
@@ -41,7 +40,6 @@ function noNewer(filter: JobsFilter, seenMsAgo: number | undefined): JobsFilter 
   };
 }
 
-/** The database's time at which the page saw it. */
 async function seenAtOf({ read, access }: Context, seenMsAgo: number | undefined): Promise<number> {
   if (seenMsAgo === undefined) return Number.POSITIVE_INFINITY;
   return (await read((db) => databaseNow(db, access.schema))) - seenMsAgo;

@@ -35,13 +35,11 @@ export const reply = (
 
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' };
 
-/** A text that is JSON already. */
 export const jsonText = (text: string): Response => reply(200, text, JSON_TYPE);
 
 export const json = (status: number, value: unknown, headers: Headers = {}): Response =>
   reply(status, JSON.stringify(value), { ...JSON_TYPE, ...headers });
 
-/** A sentence that says what is wrong. */
 export const problem = (status: number, message: string, headers: Headers = {}): Response =>
   json(status, { error: message }, headers);
 

@@ -20,7 +20,6 @@ const PGLITE_TYPES: readonly [pattern: RegExp, type: string][] = [
   [/^pglite\.data$/, 'application/octet-stream'],
 ];
 
-/** Null: it is not for the lab. */
 export async function labPage(
   path: string,
   request: Request,

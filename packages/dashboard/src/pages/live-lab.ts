@@ -49,7 +49,6 @@ export function neededLab(lab: LabHook | undefined): LabHook {
   );
 }
 
-/** Null: it makes no sense. */
 export function labAct(body: Readonly<Record<string, unknown>>): LabAct | null {
   const { act, worker, key } = body;
   if (act === 'enqueue') return typeof key === 'string' && key !== '' ? { act, key } : null;

@@ -1,5 +1,4 @@
 /** The client's files, and the one page that all its screens share. */
-
 import { gzipSync } from 'node:zlib';
 import { html, reply } from '../guard/reply.js';
 import type { Settings } from '../options.js';
@@ -8,7 +7,6 @@ import { CLIENT_FILES, type ClientFile } from './client-files.js';
 const SCREENS =
   /^(jobs(\/[0-9a-f-]{36})?|workers|ring|dead-letters|queues|schedules|limits|live-lab|health|audit)?$/i;
 
-/** Null: there is no such page. */
 export function page(path: string, request: Request, settings: Settings): Response | null {
   const file = Object.hasOwn(CLIENT_FILES, path) ? CLIENT_FILES[path] : undefined;
   if (file) return textFile(file, request);

@@ -7,7 +7,6 @@ export interface Problem {
   /** `bad`: work does not get done. `note`: somebody should know. */
   readonly level: 'bad' | 'note';
   readonly text: string;
-  /** A path of the dashboard. */
   readonly link: string;
 }
 

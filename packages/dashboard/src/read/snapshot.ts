@@ -11,10 +11,8 @@ import {
 } from 'holdfast/internal';
 import { type Problem, problemsOf } from './problems.js';
 
-/** More are counted and not shown. */
 const MAX_WORKERS = 200;
 
-/** Of one queue at one time. */
 export type Figures = readonly [
   inPerSecond: number,
   outPerSecond: number,
@@ -45,7 +43,6 @@ export interface Snapshot {
   /** Somebody has locked them. */
   readonly unreadable: readonly UnreadableQueue[];
   readonly workers: readonly SeenWorker[];
-  /** Beyond those that are shown. */
   readonly moreWorkers: number;
   /** Of all that live, shown or not. */
   readonly fleet: { readonly alive: number; readonly running: number; readonly handlers: number };

@@ -109,7 +109,6 @@ export interface Pages {
 const NO_PAGES: Pages = { from: 0, to: 0 };
 
 export interface RecoverRequest {
-  /** At most so many. */
   readonly limit: number;
   /** The worker that recovers lives, so a job of its own whose lease ran out has killed nobody. */
   readonly recoverer: string;

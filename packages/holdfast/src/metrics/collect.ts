@@ -1,17 +1,14 @@
 /**
- * From events to numbers: what the workers and producers of this process did, as cells of a registry.
- *
- * When a pair of queue and type is first seen, all of its cells are made, at zero: a rate needs a point
- * to start from, and the pairs that are counted together stay together when there are too many of them. What
- * a worker handles is seen when it starts, before its first job. What happens before the first scrape has no
- * zero to rise from, however early the cell is made: the time since which is counted tells that from history.
+ * From events to numbers: what the workers and producers of this process did, as cells of a registry. When a pair of queue
+ * and type is first seen, all of its cells are made, at zero: a rate needs a point to start from, and they stay together
+ * when there are too many. What a worker handles is seen when it starts. What happens before the first scrape has no zero
+ * to rise from: `start_time_seconds` tells that from history.
  */
 import type { WorkerEvent } from '../worker/events.js';
 import { JOB_METRICS, PROCESS_METRICS } from './catalogue.js';
 import { type Families, MAX_CELLS, OTHER, type Registry } from './registry.js';
 
 type OfJob = Families<typeof JOB_METRICS>;
-/** The cells of a queue and type. */
 type Pair = { [Name in keyof OfJob]: ReturnType<OfJob[Name]['at']> };
 
 const ENDINGS = {
@@ -30,7 +27,6 @@ export class Collector {
   readonly #pairs = new Map<string, Pair>();
   /** By worker, when its last heartbeat was confirmed, on this process' steady clock. */
   readonly #beats = new Map<string, number>();
-  /** By worker and queue. */
   readonly #shares = new Map<string, Map<string, number>>();
 
   constructor(registry: Registry) {

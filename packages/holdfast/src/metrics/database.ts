@@ -1,10 +1,8 @@
 /**
- * The gauges that come from the database, read when somebody scrapes and not before.
- *
- * One reading serves all scrapes that come within `freshMs` of it, so many scrapers cost the database no
- * more than one. When it does not answer, or not in time, nothing of an earlier reading is shown: only
- * `holdfast_database_up` is left, at 0, and what this process has counted itself. A database that answers, but not
- * with the figures of a queue (its table is locked, a right is missing), is up; `holdfast_scrape_error` says why.
+ * The gauges that come from the database, read at a scrape and not before. One reading serves all scrapes within `freshMs`.
+ * When the database does not answer in time, nothing of an earlier reading is shown: only `holdfast_database_up` is left,
+ * at 0, and what this process has counted. One that answers, but not with the figures of a queue (its table is locked, a
+ * right is missing), is up; `holdfast_scrape_error` says why.
  */
 import type { Gauges } from '../inspect/queue/gauges.js';
 import { isOutage } from '../postgres/connect/transient.js';

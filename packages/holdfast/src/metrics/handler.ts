@@ -1,8 +1,6 @@
 /**
- * `/metrics` to mount: for node:http (and Express, Fastify, …) and for anything that speaks fetch.
- *
- * It answers GET and HEAD, whatever the path, with what `metrics.text()` says. There is nothing secret
- * in it, but it tells how busy you are: mount it where only your Prometheus comes.
+ * `/metrics` to mount: for node:http (and Express, Fastify, …) and for anything that speaks fetch. There is nothing secret in
+ * it, but it tells how busy you are: mount it where only your Prometheus comes.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONTENT_TYPE } from './exposition.js';

@@ -39,7 +39,6 @@ export interface Metrics {
   close(): void;
 }
 
-/** What is counted and read from now on, and how to bring it up to date. */
 export interface Collection {
   readonly record: (event: WorkerEvent) => void;
   refresh(): Promise<void>;

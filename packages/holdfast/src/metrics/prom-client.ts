@@ -1,8 +1,6 @@
 /**
- * The metrics in a registry of prom-client that an application has already: one `/metrics` for all.
- *
- * prom-client is known by its shape and not imported. Each metric of the catalogue is registered as an object
- * that prom-client asks at a scrape. What the registry adds (default labels) and removes (`clear`) applies.
+ * The metrics in a registry of prom-client that an application has: one `/metrics` for all. prom-client is known by its shape
+ * and not imported. What the registry adds (default labels) and removes (`clear`) applies.
  */
 import { PROCESS_METRICS } from './catalogue.js';
 import { collectInto, type MetricsOptions, type MetricsSource } from './metrics.js';
@@ -22,7 +20,6 @@ interface PromFacts {
   readonly aggregator: 'sum' | 'max' | 'min';
 }
 
-/** A metric as prom-client's registry asks for it. */
 interface PromMetric extends PromFacts {
   get(): Promise<PromFacts & { values: PromValue[] }>;
   reset(): void;

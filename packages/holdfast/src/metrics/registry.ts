@@ -1,10 +1,8 @@
 /**
- * A small registry of counters, gauges and histograms, in the data model of Prometheus.
- *
- * A family is one metric; a cell is one of its series, found by the values of its labels. The number of
- * cells is bounded whatever the labels are: after `MAX_CELLS` a new value of the last label counts as
- * "other", and when even those are many, everything new goes to one cell. So a producer that makes up
- * job types cannot fill the memory of a worker, nor that of the Prometheus that reads it.
+ * A small registry of counters, gauges and histograms, in the data model of Prometheus. A family is one metric; a cell is
+ * one of its series, found by the values of its labels. The number of cells is bounded: after `MAX_CELLS` a new value of
+ * the last label counts as "other", and later everything new goes to one cell. So a producer that makes up job types
+ * cannot fill the memory of a worker, nor that of the Prometheus that reads it.
  */
 export type MetricKind = 'counter' | 'gauge' | 'histogram';
 
@@ -95,7 +93,6 @@ export class Family<Cell extends NumberCell | HistogramCell = NumberCell | Histo
   }
 }
 
-/** The labels of a series, by their names. */
 export function labelsOf(
   { labels }: MetricDefinition,
   values: readonly string[],
@@ -107,7 +104,6 @@ type CellOf<Definition> = Definition extends { readonly kind: 'histogram' }
   ? HistogramCell
   : NumberCell;
 
-/** The families of some metrics, by the same names. */
 export type Families<Definitions> = {
   readonly [Name in keyof Definitions]: Family<CellOf<Definitions[Name]>>;
 };

@@ -7,7 +7,6 @@
  * The names are those of OpenTelemetry's messaging conventions. Spans carry no payloads, no keys, no
  * headers and no error messages. A context that cannot be carried costs the trace, not the job.
  */
-
 import { describeError } from '../job/errors/failure.js';
 import { encodeHeaders } from '../job/headers.js';
 import type { Attributes, Context, Span, Telemetry } from './api.js';

@@ -89,7 +89,6 @@ export interface Difference {
   readonly kind: string;
   readonly name: string;
   readonly how: 'missing' | 'changed' | 'extra';
-  /** As it is; empty when it is missing. */
   readonly is: string;
   readonly expected: string;
   /** How the server would have it made, with every name in full; empty where it has no words for it. */

@@ -5,7 +5,6 @@ export interface Finding {
   /** Which question this answers, such as `fsync`. */
   readonly check: string;
   readonly level: Level;
-  /** What was found. */
   readonly text: string;
   /** Null when all is well. */
   readonly why: string | null;

@@ -13,7 +13,6 @@ const CLAIM_WRITES =
 /** How ids are made where the server has no uuidv7() of its own; see the first migration. */
 const OLDER_IDS = /\bint8send\(\(extract\(epoch FROM clock_timestamp\(\)\) \* 1000\)::bigint\)/;
 
-/** More than these are only counted. */
 const MOST = 20;
 
 export function judgeDrift(schema: string, found: readonly Difference[]): Finding[] {
@@ -79,7 +78,6 @@ function judgeOne(schema: string, one: Difference): Finding {
 const BEFORE = 30;
 const SHOWN = 120;
 
-/** Both from a little before the place where they part. */
 function difference({ is, expected }: Difference): string {
   const [now, wanted] = [is, expected].map((text) => text.replace(/\s+/g, ' ').trim()) as [
     string,

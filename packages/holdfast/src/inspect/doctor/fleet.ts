@@ -1,5 +1,4 @@
 /** Whether the fleet does the work: types without a worker, buckets without an owner, attempts that fail, leaks, refused outcomes. */
-
 import { keptIn, leakedIn, type RecentAttempts } from '../fleet/reports.js';
 import type { Unhandled } from '../fleet/unhandled.js';
 import type { WorkerRow } from '../fleet/workers.js';

@@ -40,7 +40,6 @@ function lacking(schema: string, role: Role, rights: Rights): Finding {
   return problem('rights', text, WHY[role], grantFix(schema, role, rights));
 }
 
-/** For the owner of the schema. */
 export function grantFix(schema: string, role: Role, rights: Rights): string {
   return rights.missing.length <= MAX_GRANTS
     ? grantTexts(schema, rights).join(' ')

@@ -1,5 +1,4 @@
 /** The server: its version, whether it keeps what it has accepted, its clock, and its connections. */
-
 import { quoteName } from '../../postgres/names.js';
 import { bool, int4, int8, text } from '../../postgres/statement.js';
 import { type Answer, asksOne } from '../reading/asks.js';
@@ -144,12 +143,10 @@ function connections(server: Server, limits: Limits): Finding[] {
   ];
 }
 
-/** How this process and the server see each other. */
 export interface Line {
   /** The process id that the server, or a pooler in its name, gave at connect. */
   readonly announcedPid: number;
   readonly backendPid: number;
-  /** The median of some round trips. */
   readonly roundTripMs: number;
   /** The database's clock minus this machine's. */
   readonly skewMs: number;

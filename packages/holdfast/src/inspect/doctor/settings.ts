@@ -27,7 +27,6 @@ const SOURCES: Readonly<Record<string, string>> = {
   client: 'this connection',
 };
 
-/** The statement that undoes it where it was set. */
 export function undo({ name, source, userName, databaseName }: Setting, good: string): string {
   if (source === 'client') return `Take ${name} out of the connection string, or of PGOPTIONS.`;
   if (source === 'command line') return `Take ${name} off the server's command line.`;
@@ -43,7 +42,6 @@ export function undo({ name, source, userName, databaseName }: Setting, good: st
 
 interface Timeout {
   readonly why: string;
-  /** When it should be undone. */
   readonly when: string;
 }
 

@@ -3,7 +3,6 @@
  * long, positions beyond the sequence that deals them out, buckets that do not fit their key. Of the rows of each queue
  * a bounded number is read, the oldest and the newest.
  */
-
 import { bucketOf } from '../../job/key.js';
 import { type Names, quoteName } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

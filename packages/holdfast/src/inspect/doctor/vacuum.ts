@@ -1,5 +1,4 @@
 /** Who keeps vacuum from cleaning up, and what is left lying about for it. */
-
 import { type Names, quoteLiteral } from '../../postgres/names.js';
 import { bool, int8, text } from '../../postgres/statement.js';
 import type { QueueCounts } from '../queue/counts.js';

@@ -76,7 +76,6 @@ export function laterRuns(situation: Situation): Reason | null {
   };
 }
 
-/** As many jobs of its key run as may. */
 export function keyFull(situation: Situation): Reason | null {
   const { job, queue, window } = situation;
   if (!window || queue.perKey === null || window.keyJobs < queue.perKey) return null;
@@ -93,7 +92,6 @@ export function keyFull(situation: Situation): Reason | null {
   };
 }
 
-/** As many jobs of its group run as may. */
 export function groupFull({ job, queue, window }: Situation): Reason | null {
   if (!window || queue.perGroup === null || job.groupKey === null) return null;
   if (window.groupJobs < queue.perGroup) return null;

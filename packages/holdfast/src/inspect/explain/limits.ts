@@ -16,7 +16,6 @@ function rateText(row: LimitRow): string {
   return `at most ${(rateLimit ?? 0).toLocaleString('en')} ${whose(row)}${each} start in ${span(ratePerMs ?? 0)}, in the whole fleet`;
 }
 
-/** It is due, and no token is there yet. */
 export function rateLimited(situation: Situation): Reason | null {
   const { limits: found, job } = situation;
   const rates = found?.limits.filter(({ row }) => row.rateLimit !== null) ?? [];
@@ -53,7 +52,6 @@ function startText(situation: Situation, row: LimitRow): string {
   );
 }
 
-/** All permits are taken. */
 export function limitReached({ limits: found }: Situation): Reason | null {
   const full = found?.limits.find(
     ({ row, running }) => row.concurrency !== null && running >= row.concurrency,

@@ -116,7 +116,6 @@ interface HistoryEvent {
   readonly times?: number;
 }
 
-/** How its last attempt ended that did not complete it. */
 export function lastEvent({ job }: Situation): HistoryEvent | null {
   const history = Array.isArray(job.history) ? (job.history as HistoryEvent[]) : [];
   return history.at(-1) ?? null;
@@ -177,7 +176,6 @@ export function suspect(situation: Situation): Reason | null {
   };
 }
 
-/** As a shell takes it. */
 const shellWord = (text: string) =>
   /^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 

@@ -119,7 +119,6 @@ function byTime(found: Ahead | null, situation: Situation): Line {
   };
 }
 
-/** For how long more urgent jobs go first. */
 function ageing(situation: Situation): string {
   const { ageAfterMs } = situation.queue;
   if (ageAfterMs === null) return '';
@@ -129,7 +128,6 @@ function ageing(situation: Situation): string {
     : ` From ${span(ageAfterMs)} on it ${share}.`;
 }
 
-/** Null: none. */
 function partOf(jobs: number, read: number, noun: string): string | null {
   if (jobs === 0) return null;
   return read >= MAX_AHEAD ? `${jobs.toLocaleString('en')} or more ${noun}s` : many(jobs, noun);
@@ -147,7 +145,6 @@ function firstOfItsKey(situation: Situation): Line {
   };
 }
 
-/** Who could take it, and what they are doing. */
 function whoCan({ able, nowMs }: Situation): string {
   const jobs = able.reduce((sum, one) => sum + one.jobs, 0);
   const claims = able.flatMap(({ types }) => types.map((one) => one.oldestClaim ?? ''));

@@ -3,7 +3,6 @@
  * by what is in flight and not by what waits, and it is exact at any backlog. A claim's row outlives single
  * jobs of it, so the rows of the queue decide: only a job that the worker of the claim still holds counts.
  */
-
 import { int8, text, textArray, uuid } from '../../postgres/statement.js';
 import { runs } from '../../postgres/taken.js';
 import { type Answer, asks } from '../reading/asks.js';
@@ -32,7 +31,6 @@ ORDER BY held.worker_id`,
   columns: {
     worker: text,
     jobs: int8,
-    /** So many of them are beyond their lease. */
     expired: int8,
     oldest_claim: instant,
     /** From the time at which each was due until it was claimed, all together. */
@@ -69,7 +67,6 @@ ORDER BY held.worker_id, i.type IS NOT NULL, min(i.claimed_at)`,
     jobs: int8,
     keys: int8,
     oldest_claim: instant,
-    /** The job that is held for longest. */
     longest: uuid,
   },
   params: (workers: readonly string[]) => [textArray(workers)],

@@ -1,5 +1,4 @@
 /** What live workers report of themselves: leaked handlers, refused outcomes, recent attempts. A silent one says nothing of now. */
-
 import { isSilent, type WorkerRow } from './workers.js';
 
 export interface LeakedHandlers {
@@ -13,7 +12,6 @@ export interface KeptSettles {
   readonly worker: string;
   readonly queue: string;
   readonly jobs: number;
-  /** What the database said. */
   readonly why: string;
 }
 

@@ -68,7 +68,6 @@ export function numberOf(worker: WorkerRow, fact: string): number | null {
 }
 
 export interface Load {
-  /** Handlers that ran. */
   readonly running: number;
   /** Jobs that it held, without those that it had lost. */
   readonly held: number;
@@ -91,7 +90,6 @@ export const ttlOf = (worker: WorkerRow): number => numberOf(worker, 'ttlMs') ??
 export const isSilent = (worker: WorkerRow): boolean =>
   worker.status !== 'dead' && worker.silentMs > ttlOf(worker);
 
-/** It claims jobs and sends heartbeats. */
 export const isLive = (worker: WorkerRow): boolean =>
   worker.status === 'alive' && !isSilent(worker);
 

@@ -5,7 +5,6 @@
  * and grows until the page is full: by a factor, so that the last window costs most of it. One that would go over the
  * budget is left to the next page, which `next` names.
  */
-
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {
@@ -76,14 +75,12 @@ export interface ArchivePage {
 export interface ArchiveRequest {
   readonly after?: string | null | undefined;
   readonly limit: number;
-  /** How long a page may take, more or less. */
   readonly budgetMs?: number | undefined;
 }
 
 const PLACE =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z)(\/([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?(\/\d{1,14})?)?$/;
 
-/** Whether a text has the form of a place in the archive. */
 export function isArchivePlace(text: string): boolean {
   const [, time = ''] = PLACE.exec(text) ?? [];
   return !Number.isNaN(Date.parse(time));

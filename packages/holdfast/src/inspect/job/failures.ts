@@ -1,5 +1,4 @@
 /** What jobs fail of, in a bounded part. Errors are one if they differ by numbers or ids only: "no order 9182", "no order 9183". */
-
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
@@ -26,7 +25,6 @@ export function foldError(error: string | null): string {
   return [...first].slice(0, FOLDED).join('').replace(new RegExp(VARYING, 'g'), '#');
 }
 
-/** The largest first. */
 export const deadLetterGroups = asks({
   name: 'group_dead_letters',
   text: `
@@ -132,8 +130,7 @@ export async function commonError(
   return most ?? null;
 }
 
-/** A retry forgets the crashes and may end the next process, so they are told apart. More are not read. */
-/** More are not read. */
+/** Of dead letters whose retry may end the next process: it forgets their crashes. */
 export const MOST_POISON = 100;
 
 export const listPoison = statement({

@@ -1,5 +1,4 @@
 /** In which state many jobs are, and how they ended. The archive, where a search costs more, is asked only for the rest. */
-
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {

@@ -1,10 +1,8 @@
 /**
- * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits.
- *
- * Up to 50,000 jobs are read in one pass, and all of it is exact. A larger queue is not read. What runs is
- * found by the workers' claims and is exact at any size. Dead letters are counted in their own index as far as
- * that is quick; jobs that wait for their time, where the queue is read by time, up to a bound.
- * What waits in all is the rest of the size in the server's statistics; then `approximate` is true.
+ * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits. Up to 50,000 jobs
+ * are read in one pass, and all of it is exact. A larger queue is not read: what runs is found by the workers' claims, and
+ * is exact; dead letters, and jobs that wait for their time, are counted up to a bound; what waits in all is the rest of
+ * the size in the server's statistics. Then `approximate` is true.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

@@ -1,5 +1,4 @@
 /** Limits, what is used of them, and what waits under them; bounded, so `more` says that a count is a lower bound. */
-
 import type { Limit } from '../../job/limit.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -18,7 +17,6 @@ import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 
 const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 1000)::bigint`;
 
-/** Of one queue, or of all. */
 export const readLimits = asks({
   name: 'list_limits',
   text: `

@@ -1,10 +1,8 @@
 /**
- * Since when the oldest due job waits, at a backlog too large to read.
- *
- * In a queue that is read by time the first job of each line that is not running is read, and the answer is exact,
- * unless there are more lines of keys than are looked at. A queue that is read by key has no index in due order. Two samples are read there, the first
- * jobs by id, which is by age, and the heads of the first keys, which are spread over all ages; the older of
- * both is near the truth, and never older than it. Where keys take turns the first jobs by id have to do.
+ * Since when the oldest due job waits, at a backlog too large to read. By time it is the first job of each line that is not
+ * running: exact, unless there are more lines of keys than are looked at. By key there is no index in due order: it is the
+ * older of two samples, the first jobs by id, which is by age, and the heads of the first keys, which are spread over all
+ * ages. That is near the truth, and never older than it. Where keys take turns the first jobs by id have to do.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

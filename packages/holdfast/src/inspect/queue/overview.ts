@@ -1,8 +1,7 @@
 /**
- * The whole system at a glance: every queue with its counts, and every worker. How fast jobs end is read from the
- * archive, which costs more than all the rest at a high rate: only who shows it asks for it, and who looks again and
- * again takes the difference of two sizes. A user who may not read all of it gets what it may read, with the grants that
- * are missing: one queue without its grants must not hide the others.
+ * The whole system at a glance: every queue with its counts, and every worker. Rates are read from the archive, which costs
+ * more than all the rest at a high rate, and only if asked for: whoever looks again and again takes the difference of two
+ * sizes. A user who may not read all of it gets what it may read, with the grants that are missing for the rest.
  */
 import type { Executor } from '../../postgres/queryable.js';
 import type { Holding } from '../fleet/held.js';
@@ -137,7 +136,6 @@ export async function everyQueue(
   return queues;
 }
 
-/** Those that could be read, and the others. */
 export async function openQueues(
   ...asked: Parameters<typeof everyQueue>
 ): Promise<Pick<PartialOverview, 'queues' | 'locked'>> {

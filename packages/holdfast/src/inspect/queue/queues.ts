@@ -1,5 +1,4 @@
 /** The queues of a schema, what is set on each, and which names their jobs have. */
-
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, type Column, int4, int8, statement, text } from '../../postgres/statement.js';

@@ -3,7 +3,6 @@
  * and has the same price at any size. Its counters rise, so two readings give the rates at which jobs come and go. They
  * fall when the server restarts after a crash, and `finished` when a segment of the archive is dropped.
  */
-
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, statement } from '../../postgres/statement.js';

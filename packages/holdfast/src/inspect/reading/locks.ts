@@ -3,7 +3,6 @@
  * the schema, so no lock can keep it from answering. Of other users' sessions an ordinary user sees the process id,
  * the application and the locks, but neither the state, the statement nor since when.
  */
-
 import { HoldfastError } from '../../job/errors/errors.js';
 import { quoteLiteral } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

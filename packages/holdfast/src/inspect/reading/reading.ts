@@ -1,12 +1,9 @@
 /**
- * Reading: how every question of inspect is asked. In a read-only transaction, so that nothing here can
- * change a row; with a time limit, so that no question outlives the patience of whoever asked; without
- * compilation, which would cost more than the questions do; and without reading or sorting a whole table where
- * an index has the rows in order, whatever the statistics say: after a burst they still call it empty. The
- * settings hold for the transaction only, and so behind any pooler.
- *
- * A question waits for a locked table for a moment only. Then it fails with LOCKED, and the message says who has
- * locked it.
+ * How every question of inspect is asked: in a read-only transaction; with a time limit, so that it does not outlive the
+ * patience of whoever asked; without compilation, which would cost more than the question; and without reading or sorting
+ * a table where an index has the order, whatever the statistics say: after a burst they still call it empty. The settings
+ * hold for the transaction only, and so behind any pooler. A locked table is waited for only for a moment: then the
+ * question fails with LOCKED, which says who has locked it.
  */
 import type pg from 'pg';
 import { HoldfastError } from '../../job/errors/errors.js';

@@ -146,7 +146,6 @@ export interface MissingGrant {
 export interface Rights {
   /** As SQL writes it. */
   readonly user: string;
-  /** In the order of the tables' names. */
   readonly missing: readonly MissingGrant[];
 }
 
@@ -171,7 +170,6 @@ export function tableText(schema: string, { table }: MissingGrant): string {
   return `${table.endsWith('_seq') ? 'SEQUENCE ' : ''}${schema}.${table}`;
 }
 
-/** The statements that give it. */
 export function grantTexts(schema: string, { user, missing }: Rights): string[] {
   return missing.map(
     (one) => `GRANT ${one.rights.join(', ')} ON ${tableText(schema, one)} TO ${user};`,

@@ -1,10 +1,7 @@
 /**
- * Who has the row of a job, or of a limit, locked: a transaction that somebody left open, or a prepared one. Claims,
- * renewals and maintenance pass over a locked row, so such a job waits for as long as the transaction is open; under a
- * locked limit nothing starts.
- *
- * A reader may lock nothing, so the row itself is asked: its xmax names whoever locked it last, and the server
- * knows whether that one still runs. Locks that several sessions share are not seen.
+ * Who has the row of a job, or of a limit, locked: a transaction that was left open, or a prepared one. Claims, renewals
+ * and maintenance pass over such a job, and under a locked limit nothing starts. A reader may lock nothing, so the row is
+ * asked: its xmax names who locked it last, and the server knows whether that one runs. Shared locks are not seen.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -92,7 +89,6 @@ export const findLimitLocks = statement({
   columns: { type: text.orNull, ...HOLDER },
 });
 
-/** Who it is. */
 export type LockHolder = Row<typeof HOLDER>;
 /** The row of a limit; without a type that of the queue. */
 export type LimitLock = Row<typeof findLimitLocks.columns>;

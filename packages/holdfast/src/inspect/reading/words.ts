@@ -24,7 +24,6 @@ export function many(count: number, one: string, more = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : more}`;
 }
 
-/** The first line, cut where it gets long. */
 export function firstLine(value: string | null, length = 200): string {
   const line = (value ?? '').split('\n', 1)[0] ?? '';
   return line.length > length ? `${line.slice(0, length)}…` : line;

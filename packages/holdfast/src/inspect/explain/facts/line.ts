@@ -1,5 +1,4 @@
 /** What stands before a job and behind it. A bounded number of rows is read: what lies beyond is not counted, and said. */
-
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { int4, int8, type Row, statement, text, uuid } from '../../../postgres/statement.js';
@@ -61,7 +60,6 @@ export async function keyHead(db: Executor, names: Names, job: ShownJob): Promis
   return head ?? null;
 }
 
-/** Of a queue that is read by key. */
 export const behind = asksOne({
   name: 'explain_key_behind',
   text: `

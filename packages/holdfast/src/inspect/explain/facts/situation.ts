@@ -61,7 +61,6 @@ export interface Unknown {
   readonly id: string;
   readonly queues: readonly QueueRow[];
   readonly nowMs: number;
-  /** What else is kept of it. */
   readonly trace: Trace;
 }
 

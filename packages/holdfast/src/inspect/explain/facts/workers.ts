@@ -13,13 +13,11 @@ export interface AbleWorker {
   readonly state: 'free' | 'busy' | 'alone' | 'silent' | 'unsure';
   /** How many jobs of the queue run at once in it; null: it does not say. */
   readonly concurrency: number | null;
-  /** Of the queue. */
   readonly jobs: number;
   /** By type, the longest held first. */
   readonly types: readonly HeldType[];
   /** Handlers that run on with jobs that it has lost, by its last heartbeat, in all of its queues. */
   readonly lost: number;
-  /** The suspect that it runs alone. */
   readonly suspect: IsolatedJob | null;
 }
 
