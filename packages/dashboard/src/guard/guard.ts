@@ -20,10 +20,7 @@ const hostOf = (request: Request): string =>
 
 const nameOf = (host: string): string => host.toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
 
-export function hostProblem(
-  request: Request,
-  { hosts, loopback, token, authorise }: Settings,
-): string | null {
+export function hostProblem(request: Request, { hosts, loopback, token, authorise }: Settings) {
   const name = nameOf(hostOf(request));
   const open = loopback === true && !token && !authorise;
   if (open && PASSED_ON.some((header) => request.headers.has(header)))

@@ -72,10 +72,6 @@ export async function winElection(
 }
 
 /** These have failed, or left something over: they are due at the next election. */
-export async function makeDueAgain(
-  db: Executor,
-  names: Names,
-  services: readonly string[],
-): Promise<void> {
+export async function makeDueAgain(db: Executor, names: Names, services: readonly string[]) {
   if (services.length > 0) await db.run(forgetServices, names, [textArray(services)]);
 }

@@ -173,12 +173,7 @@ SELECT count(*) AS pruned FROM gone`,
 });
 
 /** One chunk of the audit or of rates. Returns how many rows it removed. */
-export async function prune(
-  db: Executor,
-  names: Names,
-  what: typeof pruneAudit,
-  limit: number,
-): Promise<number> {
+export async function prune(db: Executor, names: Names, what: typeof pruneAudit, limit: number) {
   const [row] = await db.run(what, names, [limit]);
   return row?.pruned ?? 0;
 }

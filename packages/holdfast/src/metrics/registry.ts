@@ -93,10 +93,7 @@ export class Family<Cell extends NumberCell | HistogramCell = NumberCell | Histo
   }
 }
 
-export function labelsOf(
-  { labels }: MetricDefinition,
-  values: readonly string[],
-): Record<string, string> {
+export function labelsOf({ labels }: MetricDefinition, values: readonly string[]) {
   return Object.fromEntries(labels.map((label, index) => [label, values[index] ?? '']));
 }
 

@@ -35,44 +35,32 @@ export function judgeDrift(schema: string, found: readonly Difference[]): Findin
 function judgeOne(schema: string, one: Difference): Finding {
   const { kind, name, how, is } = one;
   const what = `${kind} ${name}`;
+  const differs = (of: typeof note, text: string, why: string, fix = fixOf(schema, one)) =>
+    of('schema drift', text, why, fix);
   if (how === 'missing') {
-    return problem(
-      'schema drift',
-      `The ${what} is missing.`,
-      'Statements rely on it: they fail, or read the whole table.',
-      fixOf(schema, one),
-    );
+    const why = 'Statements rely on it: they fail, or read the whole table.';
+    return differs(problem, `The ${what} is missing.`, why);
   }
   if (how === 'changed' && name === 'new_id()' && OLDER_IDS.test(is)) {
-    return note(
-      'schema drift',
+    return differs(
+      note,
       'The function new_id() is that of a Postgres before 18.',
       'The schema was made there and came with pg_upgrade or a dump. Ids made in SQL are as unique, but those of one millisecond are in no order.',
-      fixOf(schema, one),
     );
   }
   if (how === 'changed') {
-    return problem(
-      'schema drift',
-      `The ${what} is not what the migrations make.`,
-      `Somebody changed it by hand; the engine was not tested with it. ${difference(one)}`,
-      fixOf(schema, one),
-    );
+    const why = `Somebody changed it by hand; the engine was not tested with it. ${difference(one)}`;
+    return differs(problem, `The ${what} is not what the migrations make.`, why);
   }
   if (kind === 'index' && CLAIM_WRITES.test(is.replace(/^[\s\S]*? ON /, ''))) {
-    return problem(
-      'schema drift',
+    return differs(
+      problem,
       `There is an extra index ${name} on a column that every claim writes.`,
       'Claims are no longer HOT updates: each one writes every index, and claims get several times slower.',
-      fixOf(schema, one),
     );
   }
-  return note(
-    'schema drift',
-    `There is an extra ${what}.`,
-    'Holdfast did not make it. It may be yours; it may cost every enqueue something.',
-    'Nothing, if you know it.',
-  );
+  const why = 'Holdfast did not make it. It may be yours; it may cost every enqueue something.';
+  return differs(note, `There is an extra ${what}.`, why, 'Nothing, if you know it.');
 }
 
 const BEFORE = 30;

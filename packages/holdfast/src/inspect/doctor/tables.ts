@@ -4,12 +4,13 @@
  * a bounded number is read, the oldest and the newest.
  */
 import { bucketOf } from '../../job/key.js';
-import { type Names, quoteName } from '../../postgres/names.js';
+import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
 import { type Answer, asks, asksOne } from '../reading/asks.js';
 import { many } from '../reading/words.js';
 import { type Finding, type Limits, lines, note, ok, PATIENCE, problem } from './doctor.js';
+import { quoted } from './drift.js';
 
 export const askTables = statement({
   name: 'doctor_tables',
@@ -56,8 +57,7 @@ const lossOf = (table: string) =>
   'accepted jobs, or what governs them, are lost.';
 
 export function judgeTables(schema: string, tables: readonly TableFacts[]): Finding[] {
-  const path = (table: string) =>
-    `${schema}.${/^[a-z_][a-z0-9_]*$/.test(table) ? table : quoteName(table)}`;
+  const path = (table: string) => `${schema}.${quoted(table)}`;
   const unlogged = tables.filter((one) => one.unlogged);
   const hidden = tables.filter((one) => one.rowSecurity);
   return [

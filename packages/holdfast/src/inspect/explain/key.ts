@@ -3,6 +3,7 @@ import { firstLine, many, span } from '../reading/words.js';
 import type { Window } from './facts/line.js';
 import { type Situation, SUSPECT_FROM } from './facts/situation.js';
 import {
+  because,
   clock,
   counted,
   describeWorker,
@@ -33,7 +34,7 @@ export function keyHeld(situation: Situation): Reason | null {
     const until = `until ${clock(head.leaseExpiresAt)}`;
     const ago = head.claimedAt ? ` for ${span(sinceMs(situation, head.claimedAt))},` : '';
     const what = `is leased by ${describeWorker(situation, head.claimedBy)}${ago} ${until}`;
-    return { code: 'key_held', text: text(what), fix: null };
+    return because('key_held', text(what));
   }
   const nobody = nobodyFor(situation, head);
   if (nobody && inMs <= 0) {
@@ -54,7 +55,7 @@ export function keyHeld(situation: Situation): Reason | null {
     const retries = head.attempts > 0 ? 'is retrying' : 'waits for its time';
     const why = head.lastOutcome === 'snoozed' ? 'is snoozed' : retries;
     const what = `${why} until ${clock(head.runAt)} (in ${span(inMs)})`;
-    return { code: 'key_held', text: text(what), fix: null };
+    return because('key_held', text(what));
   }
   return {
     code: 'key_held',
@@ -67,13 +68,11 @@ export function keyHeld(situation: Situation): Reason | null {
 export function laterRuns(situation: Situation): Reason | null {
   const { job, behind } = situation;
   if (!behind?.running) return null;
-  return {
-    code: 'key_held',
-    text:
-      `Its key ${job.partitionKey} is held by job ${behind.running}, which was enqueued at the same time, was ` +
+  return because(
+    'key_held',
+    `Its key ${job.partitionKey} is held by job ${behind.running}, which was enqueued at the same time, was ` +
       `seen first and is run by ${describeWorker(situation, behind.worker)}.`,
-    fix: null,
-  };
+  );
 }
 
 export function keyFull(situation: Situation): Reason | null {

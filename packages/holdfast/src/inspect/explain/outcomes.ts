@@ -2,7 +2,15 @@
 import { isLive, isSilent } from '../fleet/workers.js';
 import { firstLine, many, span } from '../reading/words.js';
 import type { Situation, Unknown } from './facts/situation.js';
-import { clock, counted, describeWorker, lastEvent, type Reason, sinceMs } from './reasons.js';
+import {
+  because,
+  clock,
+  counted,
+  describeWorker,
+  lastEvent,
+  type Reason,
+  sinceMs,
+} from './reasons.js';
 
 const START = 'Start a worker: holdfast work';
 
@@ -26,18 +34,16 @@ export function inHand(situation: Situation): Reason {
   }
   const until = `${clock(job.leaseExpiresAt)} (in ${span(-expiredMs)})`;
   if (!owner) {
-    return {
-      code: 'owner_dead',
-      text: `Its owner, ${who}, is nobody that could be found dead: it was claimed by hand, or by a worker of long ago. Others take it in ${attempt} when the lease ends at ${until}.`,
-      fix: null,
-    };
+    return because(
+      'owner_dead',
+      `Its owner, ${who}, is nobody that could be found dead: it was claimed by hand, or by a worker of long ago. Others take it in ${attempt} when the lease ends at ${until}.`,
+    );
   }
   if (owner.status === 'dead') {
-    return {
-      code: 'owner_dead',
-      text: `Its owner, ${who}, is gone in ${attempt}: the next round of maintenance takes it back, at the latest when the lease ends at ${until}.`,
-      fix: null,
-    };
+    return because(
+      'owner_dead',
+      `Its owner, ${who}, is gone in ${attempt}: the next round of maintenance takes it back, at the latest when the lease ends at ${until}.`,
+    );
   }
   if (isSilent(owner)) {
     return {
@@ -52,11 +58,10 @@ export function inHand(situation: Situation): Reason {
   }
   // A claim by hand need not say when.
   const ago = job.claimedAt ? ` ${span(sinceMs(situation, job.claimedAt))} ago` : '';
-  return {
-    code: 'running',
-    text: `It is running${job.isolated ? ' alone in its process' : ''}: ${who} claimed it${ago}, in ${attempt}, with a lease until ${until}.`,
-    fix: null,
-  };
+  return because(
+    'running',
+    `It is running${job.isolated ? ' alone in its process' : ''}: ${who} claimed it${ago}, in ${attempt}, with a lease until ${until}.`,
+  );
 }
 
 export function deadLetter(situation: Situation): Reason {
@@ -87,25 +92,16 @@ export function ended(situation: Situation): Reason {
   const when = `${clock(job.completedAt)} (${span(sinceMs(situation, job.completedAt))} ago)`;
   if (job.status === 'completed') {
     const by = job.claimedBy ? ` by worker ${job.claimedBy}` : '';
-    return {
-      code: 'completed',
-      text: `It was completed at ${when}${by} in attempt ${job.attempts}.`,
-      fix: null,
-    };
+    return because('completed', `It was completed at ${when}${by} in attempt ${job.attempts}.`);
   }
   const why = errorOf(job.lastError);
   if (job.status === 'cancelled') {
-    return {
-      code: 'cancelled',
-      text: `It was cancelled at ${when}${why ? `: ${why}` : ''}.`,
-      fix: null,
-    };
+    return because('cancelled', `It was cancelled at ${when}${why ? `: ${why}` : ''}.`);
   }
-  return {
-    code: 'discarded',
-    text: `It was a dead letter and was discarded at ${when}${why ? `; its error was: ${why}` : ''}.`,
-    fix: null,
-  };
+  return because(
+    'discarded',
+    `It was a dead letter and was discarded at ${when}${why ? `; its error was: ${why}` : ''}.`,
+  );
 }
 
 const NEVER = 'it was never enqueued here, or its transaction was rolled back or is still open';
@@ -126,7 +122,7 @@ export function unknown(about: Unknown): Reason {
     };
   }
   const where = `No job with this id is in ${names}, nor in the archive.`;
-  return { code: 'unknown', text: `${where} ${possible(about)}`, fix: null };
+  return because('unknown', `${where} ${possible(about)}`);
 }
 
 function possible({ queues, nowMs, trace }: Unknown): string {

@@ -1,7 +1,7 @@
 /** The reasons for which a job waits: a function for each gives its words, facts and fix, or null when it does not apply. */
 import { handlesVersion, isSilent, type WorkerRow } from '../fleet/workers.js';
 import type { ShownJob } from '../job/show.js';
-import { firstLine, many, span } from '../reading/words.js';
+import { firstLine, many, shellWord, span } from '../reading/words.js';
 import { MAX_LINE } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
 
@@ -45,6 +45,9 @@ export interface Reason {
   /** The text quotes the error of another job, of this type. */
   readonly quotes?: string;
 }
+
+/** With nothing that a person need do. */
+export const because = (code: ReasonCode, text: string): Reason => ({ code, text, fix: null });
 
 export const sinceMs = (situation: Situation, time: string | null) =>
   time === null ? 0 : situation.nowMs - Date.parse(time);
@@ -130,24 +133,20 @@ export function notDue(situation: Situation): Reason | null {
   if (last?.outcome === 'snoozed') {
     const often =
       (last.times ?? 1) > 1 ? `, ${many(last.times as number, 'time')} in a row by now` : '';
-    return {
-      code: 'snoozed',
-      text:
-        `Its handler snoozed it ${span(sinceMs(situation, last.at ?? null))} ago${often}: ` +
+    return because(
+      'snoozed',
+      `Its handler snoozed it ${span(sinceMs(situation, last.at ?? null))} ago${often}: ` +
         `it is due again at ${when}, and no attempt was spent.`,
-      fix: null,
-    };
+    );
   }
   if (job.attempts === 0) {
-    return { code: 'not_due', text: `It waits for its time, ${when}.`, fix: null };
+    return because('not_due', `It waits for its time, ${when}.`);
   }
-  return {
-    code: 'retrying',
-    text:
-      `Attempt ${job.attempts} of ${job.maxAttempts} failed (${firstLine(job.lastError)}); ` +
+  return because(
+    'retrying',
+    `Attempt ${job.attempts} of ${job.maxAttempts} failed (${firstLine(job.lastError)}); ` +
       `the next one is due at ${when}.`,
-    fix: null,
-  };
+  );
 }
 
 export const times = (count: number) => (count === 2 ? 'twice' : `${count} times`);
@@ -166,18 +165,13 @@ export function suspect(situation: Situation): Reason | null {
     suspects.running > 0
       ? `${many(suspects.running, 'suspect')} ${suspects.running === 1 ? 'runs' : 'run'} now, on worker ${suspects.worker}, for ${span(sinceMs(situation, suspects.since))}`
       : 'none runs now';
-  return {
-    code: 'suspect',
-    text:
-      `Its worker vanished ${times(job.crashes)} while it held the job, so it is a suspect: it runs apart from ` +
+  return because(
+    'suspect',
+    `Its worker vanished ${times(job.crashes)} while it held the job, so it is a suspect: it runs apart from ` +
       `other jobs, ${how}, and in the whole fleet one group of suspects runs at a time. ` +
       `${now[0]?.toUpperCase()}${now.slice(1)}; ${many(suspects.before, 'other suspect')} ${suspects.before === 1 ? 'comes' : 'come'} before it.`,
-    fix: null,
-  };
+  );
 }
-
-const shellWord = (text: string) =>
-  /^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
 export function partPaused({ queue, job }: Situation): Reason | null {
   const resume = `holdfast queues resume ${queue.name}`;

@@ -8,24 +8,26 @@ import { runs } from '../../postgres/taken.js';
 import { type Answer, asks } from '../reading/asks.js';
 import { instant } from '../reading/columns.js';
 
+/** Columns of the jobs `i` that are held, with their claims' worker in `held`. */
+export const FROM_HELD = (columns: string, which = '') => `FROM (
+  -- A job that was released and claimed again by the same worker may be in two of its claims.
+  SELECT DISTINCT c.worker_id, j.id
+  FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id) ${which}
+) AS held
+-- With a LIMIT, so that it cannot be planned as a join of all rows.
+CROSS JOIN LATERAL (
+  SELECT ${columns} FROM holdfast.inbox AS i
+  WHERE i.id = held.id AND i.claimed_by = held.worker_id AND i.status = 'processing'
+  LIMIT 1
+) AS i`;
+
 export const heldJobs = asks({
   name: 'held_by_worker',
   text: `
 SELECT held.worker_id AS worker, count(*) AS jobs,
   count(*) FILTER (WHERE i.lease_expires_at <= now()) AS expired, min(i.claimed_at) AS oldest_claim,
   coalesce(sum(extract(epoch FROM greatest(i.claimed_at - i.available_at, '0')) * 1000), 0)::bigint AS waited_ms
-FROM (
-  -- A job that was released and claimed again by the same worker may be in two of its claims.
-  SELECT DISTINCT c.worker_id, j.id
-  FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
-) AS held
--- With a LIMIT, so that it cannot be planned as a join of all rows.
-CROSS JOIN LATERAL (
-  SELECT i.claimed_at, i.lease_expires_at, i.available_at
-  FROM holdfast.inbox AS i
-  WHERE i.id = held.id AND i.claimed_by = held.worker_id AND i.status = 'processing'
-  LIMIT 1
-) AS i
+${FROM_HELD('i.claimed_at, i.lease_expires_at, i.available_at')}
 GROUP BY held.worker_id
 ORDER BY held.worker_id`,
   columns: {
@@ -46,18 +48,7 @@ export const heldTypes = asks({
   text: `
 SELECT held.worker_id AS worker, i.type, count(*) AS jobs, count(DISTINCT i.partition_key) AS keys,
   min(i.claimed_at) AS oldest_claim, (array_agg(i.id ORDER BY i.claimed_at, i.id))[1] AS longest
-FROM (
-  SELECT DISTINCT c.worker_id, j.id
-  FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
-  WHERE c.worker_id = ANY ($1::text[])
-) AS held
--- With a LIMIT, so that it cannot be planned as a join of all rows.
-CROSS JOIN LATERAL (
-  SELECT i.id, i.type, i.partition_key, i.claimed_at
-  FROM holdfast.inbox AS i
-  WHERE i.id = held.id AND i.claimed_by = held.worker_id AND i.status = 'processing'
-  LIMIT 1
-) AS i
+${FROM_HELD('i.id, i.type, i.partition_key, i.claimed_at', 'WHERE c.worker_id = ANY ($1::text[])')}
 GROUP BY GROUPING SETS ((held.worker_id), (held.worker_id, i.type))
 ORDER BY held.worker_id, i.type IS NOT NULL, min(i.claimed_at)`,
   columns: {

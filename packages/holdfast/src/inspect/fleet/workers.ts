@@ -34,11 +34,9 @@ LIMIT 10000`,
 export type WorkerRow = Answer<typeof listWorkers>;
 
 /** A fact that the worker says of itself, as text; null if it says nothing of the kind. */
-export function saysOf(worker: WorkerRow, fact: string): string | null {
-  const value = (worker.metadata as Record<string, unknown> | null)?.[fact];
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
-    ? String(value)
-    : null;
+export function saysOf({ metadata }: WorkerRow, fact: string): string | null {
+  const value = (metadata as Record<string, unknown> | null)?.[fact];
+  return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : null;
 }
 
 /** The newest version of the type's payloads that the worker handles on this queue, or null. */

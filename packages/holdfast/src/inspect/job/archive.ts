@@ -5,6 +5,7 @@
  * and grows until the page is full: by a factor, so that the last window costs most of it. One that would go over the
  * budget is left to the next page, which `next` names.
  */
+
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import {
@@ -29,6 +30,9 @@ export const ARCHIVED_STATUSES = ['completed', 'cancelled', 'discarded'] as cons
 
 /** A discarded dead letter keeps its status in the archive; a list calls it by what was done to it. */
 export const storedStatus = (status: string) => (status === 'discarded' ? 'dead_letter' : status);
+
+const params = ({ statuses, ...rest }: JobFilter) =>
+  filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
 
 export const listArchived = statement({
   name: 'list_archived',
@@ -96,20 +100,13 @@ export async function listArchive(
   const [reach] = await db.run(archiveReach, names, []);
   if (!reach) return { jobs: [], next: null };
   const [from = reach.now, id, stride] = request.after?.split('/') ?? [];
-  const { statuses, ...rest } = filter;
-  const wanted = filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
   const budgetMs = request.budgetMs ?? BUDGET_MS;
   for (let windowMs = Number(stride) || FIRST_WINDOW_MS; ; windowMs *= GROWTH) {
     const started = performance.now();
     const edge = new Date(Date.parse(from) - windowMs).toISOString();
     const last = Date.parse(edge) <= Date.parse(reach.start);
-    const jobs = await db.run(listArchived, names, [
-      ...wanted,
-      from,
-      last ? '-infinity' : edge,
-      id || null,
-      request.limit,
-    ]);
+    const window = [from, last ? '-infinity' : edge, id || null];
+    const jobs = await db.run(listArchived, names, [...params(filter), ...window, request.limit]);
     const end = jobs.at(-1);
     if (jobs.length === request.limit) return { jobs, next: `${end?.completedAt}/${end?.id}` };
     if (last) return { jobs, next: null };
@@ -152,7 +149,8 @@ FROM holdfast.inbox_archive AS a`;
 
 export type FinishedJob = Row<typeof FINISHED>;
 
-export const listFinished = statement({
+/** The next of them, the first enqueued first; fewer than `limit`: there are no more. */
+export const finishedJobs = asks({
   name: 'list_finished',
   text: `
 ${SELECTED}
@@ -161,22 +159,12 @@ WHERE ${filterText('a', 'completed_at')}
 ORDER BY a.created_at, a.id
 LIMIT $9::integer`,
   columns: FINISHED,
+  params: (
+    filter: JobFilter,
+    after: Pick<FinishedJob, 'createdAt' | 'id'> | null,
+    limit: number,
+  ) => [...[...params(filter), after?.createdAt ?? null, after?.id ?? null, limit]],
 });
-
-const params = ({ statuses, ...rest }: JobFilter) =>
-  filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
-
-/** The next of them, the first enqueued first; fewer than `limit`: there are no more. */
-export function finishedJobs(
-  db: Executor,
-  names: Names,
-  filter: JobFilter,
-  after: FinishedJob | null,
-  limit: number,
-): Promise<FinishedJob[]> {
-  const from = [after?.createdAt ?? null, after?.id ?? null];
-  return db.run(listFinished, names, [...params(filter), ...from, limit]);
-}
 
 export const finishedByIds = asks({
   name: 'list_finished_by_ids',
@@ -195,11 +183,7 @@ SELECT count(*) AS jobs FROM holdfast.inbox_archive AS a WHERE ${filterText('a',
   columns: { jobs: int8 },
 });
 
-export async function countFinished(
-  db: Executor,
-  names: Names,
-  filter: JobFilter,
-): Promise<number> {
+export async function countFinished(db: Executor, names: Names, filter: JobFilter) {
   const [row] = await db.run(countFinishedJobs, names, params(filter));
   return row?.jobs ?? 0;
 }

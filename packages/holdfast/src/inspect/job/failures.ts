@@ -120,11 +120,7 @@ export const commonErrorByKey = statement({
 export type CommonError = Row<typeof COLUMNS>;
 
 /** Null: none was found where it looked. */
-export async function commonError(
-  db: Executor,
-  names: Names,
-  keyed: boolean,
-): Promise<CommonError | null> {
+export async function commonError(db: Executor, names: Names, keyed: boolean) {
   const found = keyed ? commonErrorByKey : commonErrorByTime;
   const [most] = await db.run(found, names, [ROWS, WITHIN_MS]);
   return most ?? null;

@@ -1,15 +1,7 @@
 /** In which state many jobs are, and how they ended. The archive, where a search costs more, is asked only for the rest. */
-import type { Names } from '../../postgres/names.js';
+
 import type { Executor } from '../../postgres/queryable.js';
-import {
-  bool,
-  int4,
-  plainArray,
-  type Row,
-  statement,
-  text,
-  uuid,
-} from '../../postgres/statement.js';
+import { bool, int4, plainArray, statement, text, uuid } from '../../postgres/statement.js';
 import { type Answer, asks } from '../reading/asks.js';
 import { instant, parsed } from '../reading/columns.js';
 
@@ -53,7 +45,8 @@ export async function readableQueues(db: Executor, schema: string): Promise<stri
   return rows.map(({ name }) => name);
 }
 
-export const findOutcomes = statement({
+/** One row for each id. */
+export const outcomesOf = asks({
   name: 'find_outcomes',
   text: `
 SELECT w.id,
@@ -83,15 +76,7 @@ LEFT JOIN LATERAL (
     /** Where it does not, a completed job is gone without a trace, and any other soon is. */
     keeps_archive: bool,
   },
+  params: (ids: readonly string[]) => [plainArray(ids)],
 });
 
-export type OutcomeRow = Row<typeof findOutcomes.columns>;
-
-/** One row for each id. */
-export function outcomesOf(
-  db: Executor,
-  names: Names,
-  ids: readonly string[],
-): Promise<OutcomeRow[]> {
-  return db.run(findOutcomes, names, [plainArray(ids)]);
-}
+export type OutcomeRow = Answer<typeof outcomesOf>;

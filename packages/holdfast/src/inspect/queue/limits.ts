@@ -97,15 +97,10 @@ WHERE m.queue = 'inbox'`,
 export type LimitState = Row<typeof readLimitStates.columns>;
 
 /** What is used of each limit of the queue, by type; null is the limit of the queue. */
-export async function limitStates(
-  db: Executor,
-  names: Names,
-): Promise<ReadonlyMap<string | null, LimitState>> {
+export async function limitStates(db: Executor, names: Names) {
   const rows = await db.run(readLimitStates, names, []);
   return new Map(rows.map((row) => [row.type, row]));
 }
-
-/** When the rate of a job has a token, by the state that claims keep (schema/functions/limits/allow.sql.ts). */
 
 /** Of each line, and of all of them together. */
 const MAX_OF_LINE = 10_000;

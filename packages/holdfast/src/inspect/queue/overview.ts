@@ -104,11 +104,7 @@ export interface PartialOverview extends Overview {
   readonly locked: readonly LockedQueue[];
 }
 
-export async function queuesOverview(
-  db: Executor,
-  schema: string,
-  options: OverviewOptions = {},
-): Promise<QueueOverview[]> {
+export async function queuesOverview(db: Executor, schema: string, options: OverviewOptions = {}) {
   const queues: QueueOverview[] = [];
   for (const queue of await listQueues(db, schema))
     if (options.queues?.includes(queue.name) ?? true)
@@ -136,9 +132,7 @@ export async function everyQueue(
   return queues;
 }
 
-export async function openQueues(
-  ...asked: Parameters<typeof everyQueue>
-): Promise<Pick<PartialOverview, 'queues' | 'locked'>> {
+export async function openQueues(...asked: Parameters<typeof everyQueue>) {
   const all = await everyQueue(...asked);
   return {
     queues: all.filter((one) => 'counts' in one),
@@ -174,11 +168,7 @@ function summary(held: readonly Holding[], worker: string) {
   };
 }
 
-export async function overview(
-  db: Executor,
-  schema: string,
-  options: OverviewOptions = {},
-): Promise<Overview> {
+export async function overview(db: Executor, schema: string, options: OverviewOptions = {}) {
   const queues = await queuesOverview(db, schema, options);
   const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
   return { queues, workers: workersOverview(workers, queues) };

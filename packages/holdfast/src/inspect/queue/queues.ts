@@ -82,11 +82,7 @@ FROM (${END('ASC')} UNION ALL ${END('DESC')}) AS j`,
 });
 
 /** Of the jobs that were enqueued first and last: a long queue may have others. */
-export async function seenNames(
-  db: Executor,
-  names: Names,
-  what: 'type' | 'key',
-): Promise<string[]> {
+export async function seenNames(db: Executor, names: Names, what: 'type' | 'key') {
   const rows = await db.run(listSeenNames, names, [what === 'key']);
   return rows.map(({ name }) => name);
 }

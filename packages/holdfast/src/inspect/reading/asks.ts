@@ -31,8 +31,9 @@ export function asks<const C extends Columns, Given extends readonly unknown[] =
   ...definition
 }: Question<C, Given>) {
   const asked = statement(definition);
-  return (db: Executor, of: Names | string, ...given: Given): Promise<Row<C>[]> =>
+  const ask = (db: Executor, of: Names | string, ...given: Given): Promise<Row<C>[]> =>
     db.run(asked, typeof of === 'string' ? ofSchema(of) : of, params?.(...given) ?? []);
+  return Object.assign(ask, { statement: asked });
 }
 
 /** For one that is answered with a row always. */
@@ -40,5 +41,6 @@ export function asksOne<const C extends Columns, Given extends readonly unknown[
   question: Question<C, Given>,
 ) {
   const ask = asks(question);
-  return async (...asked: Parameters<typeof ask>) => (await ask(...asked))[0] as Row<C>;
+  const one = async (...asked: Parameters<typeof ask>) => (await ask(...asked))[0] as Row<C>;
+  return Object.assign(one, { statement: ask.statement });
 }

@@ -101,21 +101,13 @@ const passing = ({ application, openMs }: RowLock) =>
   openMs !== null && openMs < PASSING_MS && (application?.startsWith('holdfast') ?? false);
 
 /** Of these jobs, those whose rows are locked, but for a worker that is just writing them. */
-export async function rowLocks(
-  db: Executor,
-  names: Names,
-  ids: readonly string[],
-): Promise<RowLock[]> {
+export async function rowLocks(db: Executor, names: Names, ids: readonly string[]) {
   const found = await db.run(findRowLocks, names, [plainArray(ids)]);
   return found.filter((lock) => !passing(lock));
 }
 
 /** Those of a queue, or for a type. Claims lock them for a moment: a lock counts from a second on, or if it is not one of ours. */
-export async function limitLocks(
-  db: Executor,
-  names: Names,
-  type: string | null,
-): Promise<LimitLock[]> {
+export async function limitLocks(db: Executor, names: Names, type: string | null) {
   const found = await db.run(findLimitLocks, names, [type]);
   return found.filter(({ openMs, gid, application }) =>
     openMs === null

@@ -35,3 +35,6 @@ export function firstFew(all: readonly string[], most: number, noun: string, by 
   const rest = all.length - most;
   return `${all.slice(0, most).join(by)} and ${rest.toLocaleString('en')} more ${noun}${rest === 1 ? '' : 's'}`;
 }
+
+export const shellWord = (word: string) =>
+  /^[\w.:@/-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

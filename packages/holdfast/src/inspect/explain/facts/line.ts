@@ -1,11 +1,10 @@
 /** What stands before a job and behind it. A bounded number of rows is read: what lies beyond is not counted, and said. */
-import type { Names } from '../../../postgres/names.js';
-import type { Executor } from '../../../postgres/queryable.js';
-import { int4, int8, type Row, statement, text, uuid } from '../../../postgres/statement.js';
+
+import { int4, int8, text, uuid } from '../../../postgres/statement.js';
 import { runs } from '../../../postgres/taken.js';
 import type { Versions } from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
-import { type Answer, asksOne } from '../../reading/asks.js';
+import { type Answer, asks, asksOne } from '../../reading/asks.js';
 import { instant } from '../../reading/columns.js';
 import { inLines, LINES } from '../../reading/lines.js';
 
@@ -18,7 +17,8 @@ const placeOf = ({ partitionBucket, partitionKey, position }: ShownJob) => [
   position,
 ];
 
-export const findKeyHead = statement({
+/** Of a queue that is read by key: the first job of the key; null if it is this one. */
+export const keyHead = asks({
   name: 'explain_key_head',
   text: `
 SELECT h.id, h.status::text AS status, h.type, h.version, h.attempts, h.max_attempts, h.crashes,
@@ -50,15 +50,10 @@ LIMIT 1`,
     last_outcome: text.orNull,
     ahead: int8,
   },
+  params: placeOf,
 });
 
-export type KeyHead = Row<typeof findKeyHead.columns>;
-
-/** Of a queue that is read by key: the first job of the key; null if it is this one. */
-export async function keyHead(db: Executor, names: Names, job: ShownJob): Promise<KeyHead | null> {
-  const [head] = await db.run(findKeyHead, names, placeOf(job));
-  return head ?? null;
-}
+export type KeyHead = Answer<typeof keyHead>;
 
 export const behind = asksOne({
   name: 'explain_key_behind',
@@ -124,7 +119,8 @@ const COUNTS = (which: string, when: string) => `
     ) AS r LIMIT ${MAX_AHEAD}
   ) AS r`;
 
-export const countAhead = statement({
+/** `versions`: what the workers handle that can run it, but for types that they do not claim now. */
+export const ahead = asksOne({
   name: 'explain_ahead',
   text: `
 WITH RECURSIVE ${LINES}
@@ -134,21 +130,13 @@ FROM (${COUNTS('l.priority = $1::smallint', '(i.available_at, i.position) < ($2:
 CROSS JOIN (${COUNTS('l.priority < $1::smallint', 'i.available_at <= now()')}
 ) AS u`,
   columns: { older: int8, older_read: int8, more_urgent: int8, more_urgent_read: int8 },
+  params: ({ priority, runAt, position }: ShownJob, versions: Versions) => [
+    ...[priority, runAt, position],
+    JSON.stringify(versions),
+  ],
 });
 
-export type Ahead = Row<typeof countAhead.columns>;
-
-/** `versions`: what the workers handle that can run it, but for types that they do not claim now. */
-export async function ahead(
-  db: Executor,
-  names: Names,
-  job: ShownJob,
-  versions: Versions,
-): Promise<Ahead> {
-  const place = [job.priority, job.runAt, job.position];
-  const [row] = await db.run(countAhead, names, [...place, JSON.stringify(versions)]);
-  return row as Ahead;
-}
+export type Ahead = Answer<typeof ahead>;
 
 /** The first of these that was claimed. */
 const FIRST = (of: string) =>

@@ -103,7 +103,7 @@ export async function readSituation(
   const limits = await limitSituation(db, names, job, {
     ...{ keyed, version: versions[job.type] ?? null },
   });
-  const head = keyed && !turns ? await keyHead(db, names, job) : null;
+  const head = keyed && !turns ? ((await keyHead(db, names, job))[0] ?? null) : null;
   const rows = [job.id, head?.id, head ? null : line?.next].filter(
     (one) => typeof one === 'string',
   );
@@ -139,11 +139,7 @@ const NOTHING = {
   ...{ able: [], locks: [] },
 };
 
-function ownerOf(
-  workers: readonly WorkerRow[],
-  job: ShownJob,
-  ringOwner: RingOwner | undefined,
-): string | null {
+function ownerOf(workers: readonly WorkerRow[], job: ShownJob, ringOwner: RingOwner | undefined) {
   const alive = workers.filter((worker) => worker.status === 'alive');
   return ringOwner?.(alive, { queue: job.queue, bucket: job.partitionBucket }) ?? null;
 }
