@@ -61,13 +61,9 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
   const parts = partsFor(hf);
   const { schema, connection, log, maxPayloadBytes } = parts;
   let own: pg.Pool | null = null;
+  const settled = { applicationName: 'holdfast dashboard', queryTimeoutMs: QUERY_MS };
   const pool = () => {
-    const options = {
-      ...connection,
-      applicationName: 'holdfast dashboard',
-      queryTimeoutMs: QUERY_MS,
-    };
-    own ??= plainPool(options, CONNECTIONS, log);
+    own ??= plainPool({ ...connection, ...settled }, CONNECTIONS, log);
     return own;
   };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });

@@ -41,7 +41,8 @@ const MAX_LOGGED = 200;
 function logRefusal({ log }: Context, request: Request, why: string, actor?: string): void {
   const path = new URL(request.url).pathname.slice(0, MAX_LOGGED);
   const facts = { method: request.method, path, why: why.slice(0, MAX_LOGGED) };
-  log.warn({ ...facts, ...(actor !== undefined && { actor }) }, 'the dashboard refused a request');
+  const who = actor === undefined ? {} : { actor };
+  log.warn({ ...facts, ...who }, 'the dashboard refused a request');
 }
 
 function forbidden(context: Context, request: Request, why: string, actor?: string): Response {

@@ -106,8 +106,6 @@ export interface Pages {
   readonly to: number;
 }
 
-const NO_PAGES: Pages = { from: 0, to: 0 };
-
 export interface RecoverRequest {
   readonly limit: number;
   /** The worker that recovers lives, so a job of its own whose lease ran out has killed nobody. */
@@ -116,11 +114,8 @@ export interface RecoverRequest {
   readonly pages?: Pages;
 }
 
-export function recover(
-  db: Executor,
-  names: Names,
-  { limit, recoverer, pages = NO_PAGES }: RecoverRequest,
-) {
+export function recover(db: Executor, names: Names, request: RecoverRequest) {
+  const { limit, recoverer, pages = { from: 0, to: 0 } } = request;
   const space = livenessSpace(names.schema);
   const [from, to] = [`(${pages.from},0)`, `(${pages.to},0)`];
   return db.run(recoverJobs, names, [limit, recoverer, space, from, to]);

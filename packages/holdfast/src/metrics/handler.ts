@@ -26,11 +26,8 @@ async function answer(metrics: Metrics, method: string | undefined): Promise<Ans
   return { status: 200, headers, body: method === 'HEAD' ? '' : await metrics.text() };
 }
 
-const isMetrics = (one: MetricsSource | Metrics): one is Metrics => 'text' in one;
-
-function metricsFrom(from: MetricsSource | Metrics, options: MetricsOptions): Metrics {
-  return isMetrics(from) ? from : collectMetrics(from, options);
-}
+const metricsFrom = (from: MetricsSource | Metrics, options: MetricsOptions): Metrics =>
+  'text' in from ? from : collectMetrics(from, options);
 
 /** `createServer(metricsHandler(hf))`, `app.get('/metrics', metricsHandler(hf))`. */
 export function metricsHandler(

@@ -39,18 +39,8 @@ export interface Metrics {
   close(): void;
 }
 
-export interface Collection {
-  readonly record: (event: WorkerEvent) => void;
-  refresh(): Promise<void>;
-  close(): void;
-}
-
 /** Fills a registry from everything that happens through this Holdfast. */
-export function collectInto(
-  registry: Registry,
-  source: MetricsSource,
-  options: MetricsOptions,
-): Collection {
+export function collectInto(registry: Registry, source: MetricsSource, options: MetricsOptions) {
   checkKnown(options, OPTIONS, 'Metrics', 'Nothing is collected.');
   const collector = new Collector(registry);
   const database =

@@ -1,22 +1,8 @@
 /** What live workers report of themselves: leaked handlers, refused outcomes, recent attempts. A silent one says nothing of now. */
 import { isSilent, type WorkerRow } from './workers.js';
 
-export interface LeakedHandlers {
-  readonly worker: string;
-  readonly queue: string;
-  readonly type: string;
-  readonly handlers: number;
-}
-
-export interface KeptSettles {
-  readonly worker: string;
-  readonly queue: string;
-  readonly jobs: number;
-  readonly why: string;
-}
-
 /** Empty of one that is gone or silent. */
-export function leakedIn(worker: WorkerRow): LeakedHandlers[] {
+export function leakedIn(worker: WorkerRow) {
   const { id } = worker;
   return entriesOf(said(worker).leaked).flatMap(([queue, types]) =>
     entriesOf(types).flatMap(([type, handlers]) =>
@@ -25,7 +11,8 @@ export function leakedIn(worker: WorkerRow): LeakedHandlers[] {
   );
 }
 
-export function keptIn(worker: WorkerRow): KeptSettles[] {
+/** `why`: what the database said. */
+export function keptIn(worker: WorkerRow) {
   const { id } = worker;
   return entriesOf(said(worker).kept).flatMap(([queue, one]) => {
     const { jobs, why } = (one ?? {}) as { jobs?: unknown; why?: unknown };

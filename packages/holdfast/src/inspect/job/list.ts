@@ -106,11 +106,6 @@ export async function listJobs(
   return { jobs, next: seen && seen.scanned >= scan ? seen.edge : null };
 }
 
-export interface CountStep {
-  readonly matched: number;
-  readonly next: string | null;
-}
-
 /** How many of the next `scan` rows match; the sum over all steps is the count. */
 export async function countJobs(
   db: Executor,
@@ -118,7 +113,7 @@ export async function countJobs(
   filter: JobFilter,
   after: string | null = null,
   scan = COUNT_ROWS,
-): Promise<CountStep> {
+) {
   const { count } = lists[await sourceFor(db, names, filter, false)].oldest;
   const [seen] = await db.run(count, names, [...filterParams(filter), after, scan]);
   if (!seen) return { matched: 0, next: null };

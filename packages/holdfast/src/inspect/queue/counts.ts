@@ -70,15 +70,11 @@ GROUP BY j.status, j.claimed_by`,
   },
 });
 
-export interface CountOptions {
-  /** For how long dead letters are counted, one by one. */
-  readonly budgetMs?: number;
-}
-
+/** `budgetMs`: for how long dead letters are counted, one by one. */
 export async function countByStatus(
   db: Executor,
   names: Names,
-  options: CountOptions = {},
+  { budgetMs }: { readonly budgetMs?: number } = {},
 ): Promise<QueueCounts> {
   const size = await queueSize(db, names);
   // Statistics lag, and a crash of the server empties them: a queue that only seems small is found out.
@@ -86,7 +82,7 @@ export async function countByStatus(
     const exact = await tally(db, names, size);
     if (exact) return exact;
   }
-  return estimate(db, names, size, options);
+  return estimate(db, names, size, budgetMs);
 }
 
 async function tally(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts | null> {
@@ -121,7 +117,7 @@ async function estimate(
   db: Executor,
   names: Names,
   size: QueueSize,
-  { budgetMs }: CountOptions,
+  budgetMs: number | undefined,
 ): Promise<QueueCounts> {
   const held = await heldJobs(db, names);
   const processing = held.reduce((sum, { jobs }) => sum + jobs, 0);
@@ -216,17 +212,7 @@ WHERE c.oid = to_regclass('holdfast.inbox_dead_idx')`,
   columns: { jobs: int8 },
 });
 
-export interface DeadCount {
-  readonly jobs: number;
-  /** It lags until the next vacuum or analyze. */
-  readonly approximate: boolean;
-}
-
-export async function deadLetterCount(
-  db: Executor,
-  names: Names,
-  budgetMs = BUDGET_MS,
-): Promise<DeadCount> {
+export async function deadLetterCount(db: Executor, names: Names, budgetMs = BUDGET_MS) {
   const from = performance.now();
   let [jobs, after] = [0, '00000000-0000-0000-0000-000000000000'];
   for (;;) {

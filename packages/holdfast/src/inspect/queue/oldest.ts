@@ -61,14 +61,7 @@ WHERE o.status = 'pending' AND o.available_at <= now()`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 
-export interface OldestDue {
-  /** Null: nothing is due. */
-  readonly oldestDue: string | null;
-  /** It may be later than the truth. */
-  readonly oldestDueApproximate: boolean;
-}
-
-export async function oldestDue(db: Executor, names: Names, keyed: boolean): Promise<OldestDue> {
+export async function oldestDue(db: Executor, names: Names, keyed: boolean) {
   const [row] = await db.run(keyed ? oldestByKey : oldestByTime, names, []);
   return { oldestDue: row?.oldestDue ?? null, oldestDueApproximate: row?.moreLines ?? keyed };
 }
