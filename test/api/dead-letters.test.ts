@@ -1,10 +1,7 @@
 /** Dead letters for programs: listed, grouped by what they have in common, retried and discarded by a filter. */
 import { beforeEach, expect, test } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
-import {
-  foldError,
-  foldedError,
-} from '../../packages/holdfast/src/inspect/job/dead-letter-groups.js';
+import { foldError, foldedError } from '../../packages/holdfast/src/inspect/job/failures.js';
 import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';

@@ -8,7 +8,7 @@ import {
   type JobOutcome,
   job,
 } from '../../packages/holdfast/src/index.js';
-import { findOutcomes } from '../../packages/holdfast/src/inspect/job/outcomes.js';
+import { outcomesOf } from '../../packages/holdfast/src/inspect/job/states.js';
 import { READING } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
 import { complete } from '../../packages/holdfast/src/settle/complete.js';
@@ -157,7 +157,7 @@ test('asking for jobs that wait does not read the archive, however large it is',
     FROM generate_series(1, 20000)`);
   const waiting = await db.hf.enqueueMany(Array.from({ length: 20 }, () => job('waits').item({})));
   const session = await db.pool.connect();
-  await session.query(`${READING}; PREPARE outcomes AS ${load(findOutcomes, INBOX).text}`);
+  await session.query(`${READING}; PREPARE outcomes AS ${load(outcomesOf.statement, INBOX).text}`);
   const plan = await explained(session as unknown as pg.Client, 'outcomes', [
     `{${waiting.map(({ id }) => id).join(',')}}`,
   ]);

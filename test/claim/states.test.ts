@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { type Duration, job } from '../../packages/holdfast/src/index.js';
-import { finishedByIds } from '../../packages/holdfast/src/inspect/job/finished.js';
+import { finishedByIds } from '../../packages/holdfast/src/inspect/job/archive.js';
 import {
   type JobState,
   TRANSITIONS,

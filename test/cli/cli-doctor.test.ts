@@ -24,8 +24,8 @@ import {
 } from '../../packages/holdfast/src/inspect/doctor/doctor.js';
 import { judgeDrift } from '../../packages/holdfast/src/inspect/doctor/drift.js';
 import { judgeQueues } from '../../packages/holdfast/src/inspect/doctor/queues.js';
-import { judgeBuckets } from '../../packages/holdfast/src/inspect/doctor/rows.js';
 import { judgeServer, readServer } from '../../packages/holdfast/src/inspect/doctor/server.js';
+import { judgeBuckets } from '../../packages/holdfast/src/inspect/doctor/tables.js';
 import { judgeTable } from '../../packages/holdfast/src/inspect/doctor/vacuum.js';
 import { overview } from '../../packages/holdfast/src/inspect/queue/overview.js';
 import { bucketOf } from '../../packages/holdfast/src/job/key.js';

@@ -4,7 +4,7 @@ import { listJobs } from '../../packages/holdfast/src/inspect/job/list.js';
 import { countByStatus } from '../../packages/holdfast/src/inspect/queue/counts.js';
 import { oldestByTime, oldestDue } from '../../packages/holdfast/src/inspect/queue/oldest.js';
 import { overview } from '../../packages/holdfast/src/inspect/queue/overview.js';
-import { rate } from '../../packages/holdfast/src/inspect/queue/rates.js';
+import { rate } from '../../packages/holdfast/src/inspect/queue/size.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { text } from '../../packages/holdfast/src/postgres/statement.js';
 import {

@@ -10,8 +10,11 @@ import { fleetView } from '../../packages/holdfast/src/fleet/registry.js';
 import { job } from '../../packages/holdfast/src/index.js';
 import { isolate } from '../../packages/holdfast/src/lease/marks.js';
 import { maintenanceLock, winElection } from '../../packages/holdfast/src/maintenance/election.js';
-import { PAGES_A_ROUND } from '../../packages/holdfast/src/maintenance/pages.js';
-import { forgetDeadClaims, recoverJobs } from '../../packages/holdfast/src/maintenance/recover.js';
+import {
+  forgetDeadClaims,
+  PAGES_A_ROUND,
+  recoverJobs,
+} from '../../packages/holdfast/src/maintenance/recover.js';
 import { sweepDeadWorkers } from '../../packages/holdfast/src/maintenance/sweep.js';
 import { enginePool, withTransaction } from '../../packages/holdfast/src/postgres/connect/pool.js';
 import type { Names } from '../../packages/holdfast/src/postgres/names.js';

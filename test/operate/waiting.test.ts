@@ -1,9 +1,9 @@
 /** What jobs wait for, as a scrape counts it: by the reasons that `explain` gives for each of them. */
 import { beforeAll, expect, test } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
-import { commonErrorByTime } from '../../packages/holdfast/src/inspect/job/common-error.js';
+import { commonErrorByTime } from '../../packages/holdfast/src/inspect/job/failures.js';
 import { countScheduled } from '../../packages/holdfast/src/inspect/queue/counts.js';
-import { countDue, countDueByKey } from '../../packages/holdfast/src/inspect/queue/limit-lines.js';
+import { countDue, countDueByKey } from '../../packages/holdfast/src/inspect/queue/limits.js';
 import { oldestByTime } from '../../packages/holdfast/src/inspect/queue/oldest.js';
 import { waitingByKey, waitingByTime } from '../../packages/holdfast/src/inspect/queue/waiting.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';

@@ -1,7 +1,7 @@
 /** The archive in segments: what is past the retention goes as a whole, and nobody waits for it. */
 import pg from 'pg';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { finishedByIds } from '../../packages/holdfast/src/inspect/job/finished.js';
+import { finishedByIds } from '../../packages/holdfast/src/inspect/job/archive.js';
 import { showJob, showJobRow } from '../../packages/holdfast/src/inspect/job/show.js';
 import { pruneArchive, pruneSegments } from '../../packages/holdfast/src/maintenance/prune.js';
 import { replay } from '../../packages/holdfast/src/operate/replay.js';

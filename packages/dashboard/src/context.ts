@@ -1,11 +1,7 @@
-/**
- * What the routes share. Questions go through few connections of their own, with a time limit, so that a screen can
- * neither starve the host's pool nor hold up the fleet. Acts go through the verbs of the Holdfast, on its own pool.
- */
-
+/** What the routes share. Questions have few connections of their own, so no screen starves the host; acts use the Holdfast. */
 import { type Holdfast, HoldfastError } from 'holdfast';
-import type { Access } from 'holdfast/internal';
 import {
+  type Access,
   type BoundedLogger,
   boundedLogger,
   checkQueueName,
@@ -23,8 +19,8 @@ import {
   unhandledJobs,
 } from 'holdfast/internal';
 import type pg from 'pg';
-import { known } from './guard/failure.js';
 import { Redactor } from './guard/redact.js';
+import { known } from './guard/reply.js';
 import type { Settings } from './options.js';
 import { Feed, POLL_MS } from './read/feed.js';
 import { SharedAnswers } from './read/shared.js';
@@ -65,13 +61,9 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
   const parts = partsFor(hf);
   const { schema, connection, log, maxPayloadBytes } = parts;
   let own: pg.Pool | null = null;
+  const settled = { applicationName: 'holdfast dashboard', queryTimeoutMs: QUERY_MS };
   const pool = () => {
-    const options = {
-      ...connection,
-      applicationName: 'holdfast dashboard',
-      queryTimeoutMs: QUERY_MS,
-    };
-    own ??= plainPool(options, CONNECTIONS, log);
+    own ??= plainPool({ ...connection, ...settled }, CONNECTIONS, log);
     return own;
   };
   const names = (queue: string) => ({ schema, queue: checkQueueName(queue) });

@@ -5,12 +5,11 @@
  */
 import type { Holdfast } from 'holdfast';
 import { type Context, contextOf } from './context.js';
-import { failure, outageOfAct } from './guard/failure.js';
 import { actProblem, hostProblem, sameOrigin } from './guard/guard.js';
 import { bodyText, jsonBody } from './guard/input.js';
 import { login, loginPage, logout, visitorOf } from './guard/login.js';
-import { json, jsonText, problem, reply } from './guard/reply.js';
-import { checkOptions, type DashboardOptions, type Settings, type Visitor } from './options.js';
+import { failure, json, jsonText, outageOfAct, problem, reply } from './guard/reply.js';
+import { checkOptions, type DashboardOptions, type Visitor } from './options.js';
 import { labPage } from './pages/lab.js';
 import { missingPage, page } from './pages/pages.js';
 import { eventStream } from './read/events.js';
@@ -73,55 +72,42 @@ async function answer(context: Context, request: Request): Promise<Response> {
   return inside(context, request, { path, url, visitor });
 }
 
+const wantsPage = (request: Request) =>
+  request.headers.get('accept')?.includes('text/html') ?? false;
+
 /** A person gets the form, a program a sentence. Who only looks for the form is not worth a line in the log. */
 function refusal(context: Context, request: Request): Response {
   const { settings } = context;
   const isGet = request.method === 'GET' || request.method === 'HEAD';
   if (!isGet || request.headers.has('authorization'))
     logRefusal(context, request, 'Nobody who may see it.');
-  const wantsPage = request.headers.get('accept')?.includes('text/html') ?? false;
-  if (settings.token && wantsPage && request.method === 'GET') return loginPage(settings);
+  if (settings.token && wantsPage(request) && request.method === 'GET') return loginPage(settings);
   return problem(401, 'Sign in first.', { 'www-authenticate': 'Bearer' });
 }
 
-interface Inside {
-  readonly path: string;
-  readonly url: URL;
-  readonly visitor: Visitor;
-}
-
-async function inside(context: Context, request: Request, asked: Inside): Promise<Response> {
-  const { path, url, visitor } = asked;
+async function inside(
+  context: Context,
+  request: Request,
+  { path, url, visitor }: { path: string; url: URL; visitor: Visitor },
+): Promise<Response> {
   const { settings, feed, shared } = context;
   const method = request.method === 'HEAD' ? 'GET' : request.method;
   if (path === 'api/events' && method === 'GET')
     return eventStream(feed, request.headers.get('last-event-id') ?? url.searchParams.get('last'));
   const fits = matching(safely(path));
   const fit = fits.find(({ route }) => route.method === method);
-  if (!fit)
-    return elsewhere(
-      context,
-      request,
-      path,
-      method,
-      fits.map(({ route }) => route.method),
-    );
+  const methods = fits.map(({ route }) => route.method);
+  if (!fit) return elsewhere(context, request, path, method, methods);
   const { route, params } = fit;
   if (route.method === 'GET') {
     const query = url.searchParams;
     const ask = async () => JSON.stringify(await route.read(context, { query, params, visitor }));
-    const keptMs = route.keptMs ?? 0;
+    const { keptMs } = route;
     return jsonText(await (keptMs > 0 ? shared.get(`${path}?${query}`, keptMs, ask) : ask()));
   }
-  const problemFound = actProblem(request, settings);
-  if (problemFound) return forbidden(context, request, problemFound, visitor.actor);
-  if (!visitor.write)
-    return forbidden(
-      context,
-      request,
-      'This dashboard is read-only; nothing was done.',
-      visitor.actor,
-    );
+  const readOnly = visitor.write ? null : 'This dashboard is read-only; nothing was done.';
+  const wrong = actProblem(request, settings) ?? readOnly;
+  if (wrong) return forbidden(context, request, wrong, visitor.actor);
   const body = await jsonBody(request);
   try {
     return json(200, await route.act(context, { body, params, visitor }));
@@ -132,7 +118,6 @@ async function inside(context: Context, request: Request, asked: Inside): Promis
   }
 }
 
-/** Pages, files, the way out, and what is not there. */
 async function elsewhere(
   context: Context,
   request: Request,
@@ -149,16 +134,12 @@ async function elsewhere(
   const found = page(path, request, settings) ?? (await labPage(path, request, settings));
   if (path === 'api/events' || path === 'login' || path === 'logout')
     return notAllowed([path === 'api/events' ? 'GET' : 'POST']);
-  if (!found) return missing(request, path, settings);
+  // A person gets a page, a program a sentence.
+  if (!found)
+    return wantsPage(request) && !path.startsWith('api/')
+      ? missingPage(settings)
+      : problem(404, 'There is nothing here.');
   return method === 'GET' ? found : notAllowed(['GET']);
-}
-
-/** A person gets a page, a program a sentence. */
-function missing(request: Request, path: string, settings: Settings): Response {
-  const wantsPage = request.headers.get('accept')?.includes('text/html') ?? false;
-  return wantsPage && !path.startsWith('api/')
-    ? missingPage(settings)
-    : problem(404, 'There is nothing here.');
 }
 
 const notAllowed = (methods: readonly string[]) => {
@@ -166,7 +147,6 @@ const notAllowed = (methods: readonly string[]) => {
   return problem(405, `Use ${allow}.`, { allow });
 };
 
-/** The parts of a path are names, which may have been escaped. */
 function safely(path: string): string {
   try {
     return path.split('/').map(decodeURIComponent).join('/');

@@ -1,7 +1,4 @@
-/**
- * The handler on node:http, and so in Express, Fastify and whatever else has requests of Node: a Request is made of
- * what came in, and the Response is written as fast as it is read. Who hangs up ends his stream.
- */
+/** The handler on node:http, and so in Express, Fastify and whatever else has requests of Node. Who hangs up ends his stream. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { DashboardHandler } from './dashboard.js';

@@ -1,7 +1,4 @@
-/**
- * The options of a dashboard, checked before anything is served. One that anybody could open is refused: there must be
- * a token, a sign-in of the host's own, or the word that only this machine reaches it.
- */
+/** The options of a dashboard, checked before anything is served. One that anybody could open is refused. */
 import { HoldfastError } from 'holdfast';
 import { checkKnown, type Known, shown } from 'holdfast/internal';
 import type { Redact } from './guard/redact.js';

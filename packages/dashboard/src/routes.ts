@@ -6,9 +6,9 @@ import * as reads from './read/reads.js';
 interface ReadRoute {
   readonly method: 'GET';
   readonly path: string;
-  /** The same answer serves for so long. Default a second. */
-  readonly keptMs?: number;
   readonly read: reads.Read;
+  /** The same answer serves for so long. */
+  readonly keptMs: number;
 }
 
 interface ActRoute {
@@ -17,14 +17,11 @@ interface ActRoute {
   readonly act: acts.Act;
 }
 
-export type Route = ReadRoute | ActRoute;
+type Route = ReadRoute | ActRoute;
 
-const get = (path: string, read: reads.Read, keptMs = 1_000): Route => ({
-  method: 'GET',
-  path,
-  read,
-  keptMs,
-});
+const get = (path: string, read: reads.Read, keptMs = 1_000): Route => {
+  return { method: 'GET', path, read, keptMs };
+};
 const post = (path: string, act: acts.Act): Route => ({ method: 'POST', path, act });
 
 export const ROUTES: readonly Route[] = [
@@ -53,29 +50,13 @@ export const ROUTES: readonly Route[] = [
   post('api/lab/act', acts.lab),
 ];
 
-function paramsOf(pattern: string, path: string): Record<string, string> | null {
-  const [wanted, given] = [pattern.split('/'), path.split('/')];
-  if (wanted.length !== given.length) return null;
-  const params: Record<string, string> = {};
-  for (const [place, part] of wanted.entries()) {
-    const text = given[place] as string;
-    if (!part.startsWith(':')) {
-      if (part !== text) return null;
-    } else if (text === '') return null;
-    else params[part.slice(1)] = text;
-  }
-  return params;
-}
-
-export interface Matched {
-  readonly route: Route;
-  readonly params: Readonly<Record<string, string>>;
-}
+const patternOf = ({ path }: Route) => new RegExp(`^${path.replace(/:(\w+)/g, '(?<$1>[^/]+)')}$`);
+const PATTERNS = ROUTES.map((route) => ({ route, pattern: patternOf(route) }));
 
 /** All that the path fits, whatever their methods; a plain word comes before a `:name`. */
-export function matching(path: string): Matched[] {
-  return ROUTES.flatMap((route) => {
-    const params = paramsOf(route.path, path);
-    return params ? [{ route, params }] : [];
+export function matching(path: string) {
+  return PATTERNS.flatMap(({ route, pattern }) => {
+    const found = pattern.exec(path);
+    return found ? [{ route, params: { ...found.groups } }] : [];
   }).sort((a, b) => Object.keys(a.params).length - Object.keys(b.params).length);
 }

@@ -1,7 +1,4 @@
-/**
- * A server for the dashboard alone. It listens on 127.0.0.1; on any other address it refuses to start without a token
- * or a sign-in of the caller's own.
- */
+/** A server for the dashboard alone, on 127.0.0.1: on any other address it does not start without a token or a sign-in. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Holdfast } from 'holdfast';
@@ -58,7 +55,6 @@ export interface Place {
   readonly path: string;
 }
 
-/** Whatever the handler is. */
 export async function listen(handle: DashboardHandler, place: Place): Promise<DashboardServer> {
   const server = createServer(nodeHandler(handle));
   await started(server, place);

@@ -35,16 +35,19 @@ export { fleetView, leave, lockKeyOf, register } from './fleet/registry.js';
 export { movedBuckets, positionOf, ringOwners } from './fleet/ring.js';
 export { type HoldfastParts, partsOf } from './holdfast.js';
 export type { Reason } from './inspect/explain/reasons.js';
-export { recentAttempts } from './inspect/fleet/attempts.js';
+export { recentAttempts } from './inspect/fleet/reports.js';
 export { listWorkers, saysOf, ttlOf, type WorkerRow } from './inspect/fleet/workers.js';
-export { foldError } from './inspect/job/dead-letter-groups.js';
-export { countFinished } from './inspect/job/finished.js';
+export { countFinished } from './inspect/job/archive.js';
+export { foldError } from './inspect/job/failures.js';
 export { countJobs } from './inspect/job/list.js';
 export type { UnhandledJobs } from './inspect/queue/gauges.js';
-export { type DueLine, dueOf, dueUnder, jobsOf } from './inspect/queue/limit-lines.js';
 export {
+  type DueLine,
   declaredIn,
+  dueOf,
+  dueUnder,
   inForce,
+  jobsOf,
   type LimitRow,
   limitStates,
   readLimits,
@@ -55,11 +58,11 @@ export {
   overview,
   type PartialOverview,
   type QueueOverview,
+  type Read,
+  readableOverview,
 } from './inspect/queue/overview.js';
 export { listQueues, type QueueRow } from './inspect/queue/queues.js';
-export { type Read, readableOverview } from './inspect/queue/readable.js';
-export { databaseNow } from './inspect/reading/clock.js';
-export { reading } from './inspect/reading/reading.js';
+export { databaseNow, reading } from './inspect/reading/reading.js';
 export { many, span } from './inspect/reading/words.js';
 export { brand, shown } from './job/errors/holdfast-error.js';
 export { checkInteger } from './job/job.js';

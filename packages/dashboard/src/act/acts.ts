@@ -23,7 +23,6 @@ export function verbOf(body: Body): Verb {
   throw new Refused(400, `verb must be one of ${VERBS.join(', ')}; nothing was done.`);
 }
 
-/** Who and why, for the audit. */
 export function actOptions({ body, visitor }: Acted) {
   const reason = text(body, 'reason');
   return { actor: visitor.actor, ...(reason && { reason }) };
@@ -48,14 +47,12 @@ export const replay: Act = async ({ hf }, acted) => {
   return { moved, keyTaken };
 };
 
-/** By the database's clock. */
 export const runJob: Act = async ({ hf, look }, acted) => {
   const [id, queue] = [acted.params.id as string, queueOf(acted.body)];
   await hf.update(id, { delay: 0 }, { queue, ...actOptions(acted) });
   return { moved: [id], runAt: (await look.job(id, { queue }))?.runAt ?? null };
 };
 
-/** Of the queue, or of one type or one key of it. */
 function pauseOptions(acted: Acted) {
   // An empty name must not become the whole queue.
   const part = (name: 'type' | 'key') => name in acted.body && { [name]: needed(acted.body, name) };

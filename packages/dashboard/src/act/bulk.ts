@@ -1,8 +1,4 @@
-/**
- * An act over a filter, or over a group of dead letters. It goes in steps of a thousand jobs that the page asks for one
- * by one: so it shows how far it is, and whoever closes it stops it. Each step leaves a row with the filter in the audit.
- */
-
+/** An act over a filter, or a group of dead letters, in steps that the page asks for: it shows how far it is, and closing it stops it. */
 import type { JobsFilter, JobsPage } from 'holdfast';
 import {
   cancelFor,
@@ -44,7 +40,6 @@ function noNewer(filter: JobsFilter, seenMsAgo: number | undefined): JobsFilter 
   };
 }
 
-/** The database's time at which the page saw it. */
 async function seenAtOf({ read, access }: Context, seenMsAgo: number | undefined): Promise<number> {
   if (seenMsAgo === undefined) return Number.POSITIVE_INFINITY;
   return (await read((db) => databaseNow(db, access.schema))) - seenMsAgo;
@@ -74,10 +69,7 @@ async function groupOf(
   };
 }
 
-/**
- * One step over a filter, or over the group of the dead letter `like`; `next` goes into `after` of the next step, null:
- * that was the last.
- */
+/** One step. `like`: a dead letter of the group. `next` goes into `after` of the next step; null: that was the last. */
 export const bulk: Act = async (context, acted) => {
   const { body } = acted;
   const [verb, queue] = [verbOf(body), queueOf(body)];

@@ -20,11 +20,7 @@ const hostOf = (request: Request): string =>
 
 const nameOf = (host: string): string => host.toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
 
-/** What is wrong with the name, or null. */
-export function hostProblem(
-  request: Request,
-  { hosts, loopback, token, authorise }: Settings,
-): string | null {
+export function hostProblem(request: Request, { hosts, loopback, token, authorise }: Settings) {
   const name = nameOf(hostOf(request));
   const open = loopback === true && !token && !authorise;
   if (open && PASSED_ON.some((header) => request.headers.has(header)))
@@ -48,7 +44,6 @@ export function sameOrigin(request: Request, { hosts }: Settings): boolean {
   return hosts?.some((name) => nameOf(name) === nameOf(host)) ?? false;
 }
 
-/** What is wrong with an act, or null. */
 export function actProblem(request: Request, settings: Settings): string | null {
   if (!sameOrigin(request, settings)) return 'This came from another site; nothing was done.';
   if (!request.headers.has(ACT_HEADER))

@@ -34,7 +34,6 @@ export async function jsonBody(request: Request): Promise<Body> {
   throw new Refused(400, 'The body is no JSON object; nothing was done.');
 }
 
-/** A text of the body; undefined where it is left out. */
 export function text(body: Body, name: string): string | undefined {
   const value = body[name];
   if (value === undefined || value === null || value === '') return undefined;

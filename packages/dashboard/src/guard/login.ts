@@ -67,7 +67,6 @@ function cookieLine(settings: Settings, request: Request, value: string, seconds
   return `${COOKIE}=${value}; Path=${path}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
 }
 
-/** The answer to the form. */
 export function login(request: Request, settings: Settings, body: string): Response {
   const { token, base } = settings;
   const given = new URLSearchParams(body).get('token') ?? '';

@@ -1,7 +1,4 @@
-/**
- * What people are not to see. The host's function is asked for every payload, result, header and error before it
- * leaves this process. If it fails, or is async, nothing of the value is shown.
- */
+/** What people are not to see. If the function of the host fails, or is async, nothing of the value is shown. */
 
 /** What the value belongs to. */
 export interface Shown {

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { VERSION } from 'holdfast/internal';
 import { forLab, problem, reply } from '../guard/reply.js';
 import type { Settings } from '../options.js';
-import { textFile } from './text-file.js';
+import { textFile } from './pages.js';
 
 /** Not literals where they are resolved: a bundler need not find what need not be there. */
 const PGLITE = '@electric-sql/pglite';
@@ -20,7 +20,6 @@ const PGLITE_TYPES: readonly [pattern: RegExp, type: string][] = [
   [/^pglite\.data$/, 'application/octet-stream'],
 ];
 
-/** Null: it is not for the lab. */
 export async function labPage(
   path: string,
   request: Request,

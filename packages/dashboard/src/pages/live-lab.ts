@@ -1,8 +1,4 @@
-/**
- * The hook for a live lab: whoever runs a fleet of processes lets people kill, freeze and add some of them from the page,
- * and sees what is lost. Only the demo passes it. Without it the routes answer 404 and the screen is not listed; with
- * it an act is guarded as every other one.
- */
+/** The hook for a live lab, which only the demo passes: people kill, freeze and add processes from the page. Without it: 404. */
 import { Refused } from '../guard/reply.js';
 
 /** What can be done to one worker, named by its number. */
@@ -53,7 +49,6 @@ export function neededLab(lab: LabHook | undefined): LabHook {
   );
 }
 
-/** Null: it makes no sense. */
 export function labAct(body: Readonly<Record<string, unknown>>): LabAct | null {
   const { act, worker, key } = body;
   if (act === 'enqueue') return typeof key === 'string' && key !== '' ? { act, key } : null;

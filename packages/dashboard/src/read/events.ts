@@ -2,7 +2,6 @@
  * The feed as a stream of server-sent events. A page that does not keep up misses snapshots and no memory is spent. A
  * stream ends after a while, and its page comes back by itself: so whoever is not let in any more sees nothing further.
  */
-
 import { Refused, reply } from '../guard/reply.js';
 import type { Feed, FeedEvent } from './feed.js';
 

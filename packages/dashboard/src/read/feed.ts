@@ -1,16 +1,13 @@
 /**
- * One poll of the database for all open pages, and none while there is none. Every page receives the same events. One
- * that reconnects names the last event that it received (Last-Event-ID) and gets the samples since then, as far as
- * they are kept.
- *
- * Where the database does not answer, pages receive a `down` event and the poll goes on.
+ * One poll of the database for all open pages, and none while there is none. A page that reconnects names the last event
+ * that it received (Last-Event-ID) and gets the samples since then, as far as they are kept. Where the database does not
+ * answer, pages receive a `down` event and the poll goes on.
  */
 import { randomBytes } from 'node:crypto';
 import type { Overview, PartialOverview, UnhandledJobs } from 'holdfast/internal';
 import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js';
 
 export const POLL_MS = 2_000;
-/** Ten minutes. */
 const KEPT = 300;
 /** Nobody looked for so long: the charts begin anew. */
 const GAP_MS = 30_000;
@@ -35,7 +32,6 @@ export type FeedEvent =
 export interface FeedDeps {
   readonly overview: () => Promise<PartialOverview>;
   readonly unhandled: (seen: Overview) => Promise<readonly UnhandledJobs[]>;
-  /** A failure in words. */
   readonly explain: (error: unknown) => string;
   readonly everyMs: number;
 }
@@ -54,7 +50,6 @@ export class Feed {
   #seen: Overview | null = null;
   #unhandled: readonly UnhandledJobs[] = [];
   #polledAt = Number.NEGATIVE_INFINITY;
-  /** When the reading of `#snapshot` began. */
   #readAt = 0;
   /** Listeners that wait for their first event, with the id that each received last. */
   readonly #joining = new Map<Listener, string | null>();

@@ -1,5 +1,4 @@
 /** Limits for their screen: what is in force, how much of it is used, what waits under it and until when. */
-
 import type { Limit } from 'holdfast';
 import type { Executor } from 'holdfast/internal';
 import {
@@ -15,7 +14,6 @@ import {
   readLimits,
 } from 'holdfast/internal';
 
-/** More keys are counted and not shown. */
 const MAX_KEYS = 5;
 
 export interface WaitingLine {
@@ -34,12 +32,10 @@ export interface SeenLimit {
   readonly declared: Limit | null;
   readonly overridden: boolean;
   readonly running: number;
-  /** Due jobs that it holds for. */
   readonly waiting: WaitingLine;
   /** Of a rate with keys, those with the most jobs. */
   readonly keys: readonly (WaitingLine & { readonly key: string })[];
   readonly moreKeys: number;
-  /** There are more jobs than were counted. */
   readonly more: boolean;
   readonly updatedAt: number;
 }

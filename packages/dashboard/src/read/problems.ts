@@ -7,7 +7,6 @@ export interface Problem {
   /** `bad`: work does not get done. `note`: somebody should know. */
   readonly level: 'bad' | 'note';
   readonly text: string;
-  /** A path of the dashboard. */
   readonly link: string;
 }
 
@@ -35,40 +34,28 @@ function ofQueue(queue: QueueInfo, workers: number): Problem[] {
     ...queue.pausedKeys.map((key) => `key ${key}`),
   ];
   const found: Problem[] = [];
-  const due = oldestDueMs !== null && oldestDueMs > 0;
-  if (paused)
-    found.push(
-      note(
-        `Queue ${name} is paused${pending > 0 ? `; ${many(pending, 'job')} wait in it` : ''}.`,
-        'queues',
-      ),
-    );
-  else if (due && workers > 0 && (oldestDueMs as number) > LAG_MS)
-    found.push(
-      // It may be one of those that are paused: they wait for a person.
-      (parts.length > 0 ? note : bad)(
-        `Queue ${name} is behind: its oldest due job has waited for ${span(oldestDueMs as number)}.`,
-        jobsOf(name, '&status=pending&order=oldest'),
-      ),
-    );
+  if (paused) {
+    const wait = pending > 0 ? `; ${many(pending, 'job')} wait in it` : '';
+    found.push(note(`Queue ${name} is paused${wait}.`, 'queues'));
+  } else if (oldestDueMs !== null && workers > 0 && oldestDueMs > LAG_MS) {
+    const text = `Queue ${name} is behind: its oldest due job has waited for ${span(oldestDueMs)}.`;
+    // It may be one of those that are paused: they wait for a person.
+    const level = parts.length > 0 ? note : bad;
+    found.push(level(text, jobsOf(name, '&status=pending&order=oldest')));
+  }
   if (parts.length > 0) {
     const more = parts.length > 1 ? ` and ${many(parts.length - 1, 'more part')}` : '';
     found.push(note(`Jobs of ${parts[0]}${more} in ${name} are paused.`, 'limits'));
   }
-  if (expired > 0)
-    found.push(
-      note(
-        `${many(expired, 'job')} of ${name} ran on workers that are gone; recovery takes them over.`,
-        jobsOf(name, '&status=processing'),
-      ),
-    );
-  if (deadLetter > 0)
-    found.push(
-      note(
-        `${many(deadLetter, 'dead letter')} in ${name} ${deadLetter === 1 ? 'waits' : 'wait'} for a person.`,
-        `dead-letters?queue=${encodeURIComponent(name)}`,
-      ),
-    );
+  if (expired > 0) {
+    const text = `${many(expired, 'job')} of ${name} ran on workers that are gone; recovery takes them over.`;
+    found.push(note(text, jobsOf(name, '&status=processing')));
+  }
+  if (deadLetter > 0) {
+    const wait = deadLetter === 1 ? 'waits' : 'wait';
+    const text = `${many(deadLetter, 'dead letter')} in ${name} ${wait} for a person.`;
+    found.push(note(text, `dead-letters?queue=${encodeURIComponent(name)}`));
+  }
   return found;
 }
 

@@ -1,5 +1,4 @@
 /** What the screens ask for, beside the feed. The same question of many browsers is asked once. */
-
 import type { Reason } from 'holdfast/internal';
 import {
   countFinished,

@@ -1,5 +1,4 @@
 /** The ring of a queue for its picture: who comes first for each bucket and for a key, and what a change would move. */
-
 import { bucketOf } from 'holdfast';
 import type { WorkerRow } from 'holdfast/internal';
 import { checkKey, membersOf, movedBuckets, positionOf, ringOwners } from 'holdfast/internal';
@@ -25,7 +24,6 @@ export interface RingPicture {
     readonly position: number;
     readonly worker: string;
   } | null;
-  /** How many buckets one worker more would move. */
   readonly joining: number;
 }
 

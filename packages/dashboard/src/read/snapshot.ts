@@ -1,7 +1,4 @@
-/**
- * What every open page shows: queues, workers and what is wrong, in one reading. It asks what `holdfast top` asks, so
- * the terminal and the browser agree. Rates are those between two readings.
- */
+/** What every open page shows, in one reading: what `holdfast top` asks, so that the terminal and the browser agree. */
 import type { ReadableQueue, UnreadableQueue, WorkerInfo } from 'holdfast';
 import type { Overview, PartialOverview, QueueOverview, UnhandledJobs } from 'holdfast/internal';
 import {
@@ -14,10 +11,8 @@ import {
 } from 'holdfast/internal';
 import { type Problem, problemsOf } from './problems.js';
 
-/** More are counted and not shown. */
 const MAX_WORKERS = 200;
 
-/** Of one queue at one time. */
 export type Figures = readonly [
   inPerSecond: number,
   outPerSecond: number,
@@ -48,7 +43,6 @@ export interface Snapshot {
   /** Somebody has locked them. */
   readonly unreadable: readonly UnreadableQueue[];
   readonly workers: readonly SeenWorker[];
-  /** Beyond those that are shown. */
   readonly moreWorkers: number;
   /** Of all that live, shown or not. */
   readonly fleet: { readonly alive: number; readonly running: number; readonly handlers: number };

@@ -3,7 +3,7 @@
  * is done by then, so an error here is not shown.
  */
 import { listWorkers, versionsOf } from '../inspect/fleet/workers.js';
-import { seenNames } from '../inspect/queue/seen-names.js';
+import { seenNames } from '../inspect/queue/queues.js';
 import { nearest } from '../job/options/nearest.js';
 import type { QueuePart } from '../operate/queue.js';
 import type { Session } from './session.js';

@@ -1,6 +1,5 @@
-/** What people did, the latest first: the rows that every act leaves (operate/audit.ts). */
-import type { Executor } from '../postgres/queryable.js';
-import { int8, type Row, statement, text, textArray, uuid } from '../postgres/statement.js';
+import { int8, text, textArray, uuid } from '../postgres/statement.js';
+import { type Answer, asks } from './reading/asks.js';
 import { moment, parsed } from './reading/columns.js';
 
 export interface AuditFilter {
@@ -14,7 +13,8 @@ export interface AuditFilter {
   readonly newerMs?: number | undefined;
 }
 
-export const listAudit = statement({
+/** Fewer than `limit`: there are no more. */
+export const auditRows = asks({
   name: 'list_audit',
   text: `
 SELECT a.id, a.at, a.act, a.queue, a.jobs, a.filter, a.changes, a.reason, a.actor, a.role, a.application,
@@ -43,24 +43,13 @@ LIMIT $7::integer`,
     application: text,
     client: text.orNull,
   },
+  params: (
+    { acts, queues, who, olderMs, newerMs }: AuditFilter,
+    { after, limit }: { readonly after?: string | null; readonly limit: number },
+  ) => [
+    ...[acts, queues].map((list) => (list ? textArray(list) : null)),
+    ...[who ?? null, olderMs ?? null, newerMs ?? null, after ?? null, limit],
+  ],
 });
 
-export type AuditRow = Row<typeof listAudit.columns>;
-
-/** Fewer than `limit`: there are no more. */
-export function auditRows(
-  db: Executor,
-  schema: string,
-  filter: AuditFilter,
-  { after = null, limit }: { readonly after?: string | null; readonly limit: number },
-): Promise<AuditRow[]> {
-  return db.run(listAudit, { schema, queue: 'inbox' }, [
-    filter.acts ? textArray(filter.acts) : null,
-    filter.queues ? textArray(filter.queues) : null,
-    filter.who ?? null,
-    filter.olderMs ?? null,
-    filter.newerMs ?? null,
-    after,
-    limit,
-  ]);
-}
+export type AuditRow = Answer<typeof auditRows>;

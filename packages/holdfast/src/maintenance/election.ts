@@ -1,10 +1,8 @@
 /**
- * The election: one worker of the fleet does the periodic work of a queue, once per interval.
- *
- * The queue's row remembers when the last round began, and when each service did, so a fleet of fifty does it hardly
- * more often than a fleet of one, whoever is elected. The statement that wins the election reads and advances both. An
- * advisory lock makes those that ask at the same moment give up instead of waiting; it ends with the statement, so it
- * works behind any pooler. What the rounds do is safe also if two of them overlap.
+ * The election: one worker of the fleet does the periodic work of a queue, once per interval. The queue's row remembers when
+ * the last round and each service began, so a fleet of fifty does it hardly more often than one. The statement that wins
+ * reads and advances both. An advisory lock makes those that ask at the same moment give up; it ends with the statement,
+ * so it works behind any pooler. What the rounds do is safe also if two overlap.
  */
 import { hash32 } from '../job/key.js';
 import type { Names } from '../postgres/names.js';
@@ -14,7 +12,6 @@ import { plainArray, statement, text, textArray } from '../postgres/statement.js
 /** Timers carry a jitter of a quarter, so an election may come when this much of the interval is over. */
 export const EARLY = 0.7;
 
-/** Something that the fleet does for a queue, so often. */
 export interface Periodic {
   readonly name: string;
   /** No more often than elections come, and as much early as they may be. */
@@ -75,10 +72,6 @@ export async function winElection(
 }
 
 /** These have failed, or left something over: they are due at the next election. */
-export async function makeDueAgain(
-  db: Executor,
-  names: Names,
-  services: readonly string[],
-): Promise<void> {
+export async function makeDueAgain(db: Executor, names: Names, services: readonly string[]) {
   if (services.length > 0) await db.run(forgetServices, names, [textArray(services)]);
 }

@@ -1,11 +1,8 @@
 /**
- * Pruning: what is past its retention is deleted, a chunk at a time, oldest first; of the archive, whole segments are
- * dropped.
- *
- * An idempotency key, a unique key and an effect marker are kept as long as their job is in the queue, however old
- * they are; the archive and the audit are pruned by age alone. A chunk is small enough to be over in a moment, so
- * no lock and no snapshot is held for long. A round reads what it deletes and no more: it costs as much after a year as
- * on the first day.
+ * Pruning: what is past its retention is deleted, oldest first, in chunks that hold no lock and no snapshot for long; of the
+ * archive, whole segments are dropped. An idempotency key, a unique key and an effect marker are kept as long as their job
+ * is in the queue; the archive and the audit go by age alone. A round reads what it deletes and no more: it costs as much
+ * after a year as on the first day.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -176,12 +173,7 @@ SELECT count(*) AS pruned FROM gone`,
 });
 
 /** One chunk of the audit or of rates. Returns how many rows it removed. */
-export async function prune(
-  db: Executor,
-  names: Names,
-  what: typeof pruneAudit,
-  limit: number,
-): Promise<number> {
+export async function prune(db: Executor, names: Names, what: typeof pruneAudit, limit: number) {
   const [row] = await db.run(what, names, [limit]);
   return row?.pruned ?? 0;
 }

@@ -27,12 +27,7 @@ RETURNING w.id`,
 });
 
 /** Returns the ids that were declared dead by this call. Whoever sweeps is alive. */
-export async function sweepDeadWorkers(
-  db: Executor,
-  names: Names,
-  sweeper: string,
-  ttlMs: number,
-): Promise<string[]> {
+export async function sweepDeadWorkers(db: Executor, names: Names, sweeper: string, ttlMs: number) {
   const rows = await db.run(sweepWorkers, names, [ttlMs, sweeper]);
   return rows.map((row) => row.id);
 }

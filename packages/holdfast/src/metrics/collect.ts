@@ -1,75 +1,40 @@
 /**
- * From events to numbers: what the workers and producers of this process did, as cells of a registry.
- *
- * When a pair of queue and type is first seen, all of its cells are made, at zero: a rate needs a point
- * to start from, and the pairs that are counted together stay together when there are too many of them. What
- * a worker handles is seen when it starts, before its first job. What happens before the first scrape has no
- * zero to rise from, however early the cell is made: the time since which is counted tells that from history.
+ * From events to numbers: what the workers and producers of this process did, as cells of a registry. When a pair of queue
+ * and type is first seen, all of its cells are made, at zero: a rate needs a point to start from, and they stay together
+ * when there are too many. What a worker handles is seen when it starts. What happens before the first scrape has no zero
+ * to rise from: `start_time_seconds` tells that from history.
  */
 import type { WorkerEvent } from '../worker/events.js';
 import { JOB_METRICS, PROCESS_METRICS } from './catalogue.js';
-import {
-  type Family,
-  type HistogramCell,
-  MAX_CELLS,
-  type NumberCell,
-  OTHER,
-  type Registry,
-} from './registry.js';
+import { type Families, MAX_CELLS, OTHER, type Registry } from './registry.js';
 
-type JobCounter = Exclude<keyof typeof JOB_METRICS, 'latency' | 'duration'>;
-type Pair = Record<JobCounter, NumberCell> & { latency: HistogramCell; duration: HistogramCell };
+type OfJob = Families<typeof JOB_METRICS>;
+type Pair = { [Name in keyof OfJob]: ReturnType<OfJob[Name]['at']> };
+
+const ENDINGS = {
+  completed: 'jobs_completed',
+  failed: 'jobs_failed',
+  dead_letter: 'jobs_dead_lettered',
+  snoozed: 'jobs_snoozed',
+  released: 'jobs_released',
+  cancelled: 'jobs_cancelled',
+  lost: 'leases_lost',
+} as const;
 
 export class Collector {
-  readonly #counters: Record<JobCounter, Family<NumberCell>>;
-  readonly #latency: Family<HistogramCell>;
-  readonly #duration: Family<HistogramCell>;
-  readonly #recovered: Family<NumberCell>;
-  readonly #pruned: Family<NumberCell>;
-  readonly #statement: Family<HistogramCell>;
-  readonly #owned: Family<NumberCell>;
-  readonly #scheduled: Family<NumberCell>;
-  readonly #scheduleSkipped: Family<NumberCell>;
-  readonly #scheduleMissed: Family<NumberCell>;
-  readonly #scheduleLag: Family<HistogramCell>;
-  readonly #throttled: Family<NumberCell>;
-  readonly #leaked: Family<NumberCell>;
-  readonly #kept: Family<NumberCell>;
-  readonly #heartbeatAge: Family<NumberCell>;
-  readonly #errors: NumberCell;
-  readonly #reregistrations: NumberCell;
-  readonly #pairs = new Map<string, Map<string, Pair>>();
-  #pairCount = 0;
+  readonly #ofJob: OfJob;
+  readonly #process: Families<typeof PROCESS_METRICS>;
+  readonly #pairs = new Map<string, Pair>();
   /** By worker, when its last heartbeat was confirmed, on this process' steady clock. */
   readonly #beats = new Map<string, number>();
-  /** By worker and queue. */
   readonly #shares = new Map<string, Map<string, number>>();
 
   constructor(registry: Registry) {
-    const { latency, duration, ...counters } = JOB_METRICS;
-    this.#counters = Object.fromEntries(
-      Object.entries(counters).map(([key, definition]) => [key, registry.counter(definition)]),
-    ) as Record<JobCounter, Family<NumberCell>>;
-    this.#latency = registry.histogram(latency);
-    this.#duration = registry.histogram(duration);
-    this.#recovered = registry.counter(PROCESS_METRICS.recovered);
-    this.#pruned = registry.counter(PROCESS_METRICS.pruned);
-    this.#statement = registry.histogram(PROCESS_METRICS.statement);
-    this.#owned = registry.gauge(PROCESS_METRICS.owned);
-    this.#scheduled = registry.counter(PROCESS_METRICS.scheduled);
-    this.#scheduleSkipped = registry.counter(PROCESS_METRICS.scheduleSkipped);
-    this.#scheduleMissed = registry.counter(PROCESS_METRICS.scheduleMissed);
-    this.#scheduleLag = registry.histogram(PROCESS_METRICS.scheduleLag);
-    this.#throttled = registry.counter(PROCESS_METRICS.throttled);
-    this.#leaked = registry.gauge(PROCESS_METRICS.leaked);
-    this.#kept = registry.gauge(PROCESS_METRICS.kept);
-    this.#heartbeatAge = registry.gauge(PROCESS_METRICS.heartbeatAge);
-    this.#errors = registry.counter(PROCESS_METRICS.errors).at();
-    this.#reregistrations = registry.counter(PROCESS_METRICS.reregistrations).at();
-    registry
-      .gauge(PROCESS_METRICS.startTime)
-      .at()
-      .set(Date.now() / 1000);
+    this.#ofJob = registry.all(JOB_METRICS);
+    this.#process = registry.all(PROCESS_METRICS);
+    const { worker_errors, worker_reregistrations, start_time_seconds } = this.#process;
+    for (const family of [worker_errors, worker_reregistrations]) family.at();
+    start_time_seconds.at().set(Date.now() / 1000);
   }
 
   /** An arrow, so that it can be passed as a listener. */
@@ -77,20 +42,20 @@ export class Collector {
     switch (event.kind) {
       case 'enqueued': {
         const pair = this.#pair(event.queue, event.type);
-        pair.enqueued.add(event.count - event.deduplicated);
-        pair.deduplicated.add(event.deduplicated);
+        pair.jobs_enqueued.add(event.count - event.deduplicated);
+        pair.jobs_deduplicated.add(event.deduplicated);
         break;
       }
       case 'claimed': {
-        const types = Object.entries(event.types);
-        for (const [type, count] of types) this.#pair(event.queue, type).claimed.add(count);
-        this.#recovered.at(event.queue).add(event.taken);
+        for (const [type, count] of Object.entries(event.types))
+          this.#pair(event.queue, type).jobs_claimed.add(count);
+        this.#process.jobs_recovered.at(event.queue).add(event.taken);
         break;
       }
       case 'started-job': {
         const pair = this.#pair(event.queue, event.type);
-        pair.started.add();
-        if (event.waitedMs !== undefined) pair.latency.observe(event.waitedMs / 1000);
+        pair.jobs_started.add();
+        if (event.waitedMs !== undefined) pair.job_latency.observe(event.waitedMs / 1000);
         break;
       }
       case 'completed':
@@ -101,8 +66,8 @@ export class Collector {
       case 'cancelled':
       case 'lost': {
         const pair = this.#pair(event.queue, event.type);
-        pair[event.kind].add();
-        if (event.ranMs !== undefined) pair.duration.observe(event.ranMs / 1000);
+        pair[ENDINGS[event.kind]].add();
+        if (event.ranMs !== undefined) pair.job_duration.observe(event.ranMs / 1000);
         break;
       }
       default:
@@ -111,36 +76,37 @@ export class Collector {
   };
 
   #recordProcess(event: WorkerEvent): void {
+    const families = this.#process;
     switch (event.kind) {
       case 'started':
         this.#makeSeries(event.handles);
         break;
       case 'statement':
-        this.#statement.at(event.statement, event.queue).observe(event.ms / 1000);
+        families.statement_duration.at(event.statement, event.queue).observe(event.ms / 1000);
         break;
       case 'maintained':
-        this.#recovered.at(event.queue).add(event.recovered);
-        this.#pruned.at(event.queue).add(event.pruned);
+        families.jobs_recovered.at(event.queue).add(event.recovered);
+        families.rows_pruned.at(event.queue).add(event.pruned);
         break;
       case 'ticked': {
-        this.#scheduled.at(event.queue).add(event.jobs);
-        this.#scheduleSkipped.at(event.queue).add(event.skipped);
-        this.#scheduleMissed.at(event.queue).add(event.missed);
-        const lag = this.#scheduleLag.at(event.queue);
+        families.schedule_ticks.at(event.queue).add(event.jobs);
+        families.schedule_ticks_skipped.at(event.queue).add(event.skipped);
+        families.schedule_ticks_missed.at(event.queue).add(event.missed);
+        const lag = families.schedule_lag.at(event.queue);
         for (const ms of event.lagsMs) lag.observe(ms / 1000);
         break;
       }
       case 'throttled':
-        this.#throttled.at(event.queue, event.type).add(1);
+        families.jobs_throttled.at(event.queue, event.type).add(1);
         break;
       case 'leaked':
-        this.#leaked.at(event.queue, event.type).add(1);
+        families.worker_leaked_handlers.at(event.queue, event.type).add(1);
         break;
       case 'leak-ended':
-        this.#leaked.at(event.queue, event.type).add(-1);
+        families.worker_leaked_handlers.at(event.queue, event.type).add(-1);
         break;
       case 'settles-kept':
-        this.#kept.at(event.queue).add(event.change);
+        families.settles_kept.at(event.queue).add(event.change);
         break;
       case 'heartbeat':
         this.#beats.set(event.workerId, performance.now());
@@ -151,40 +117,37 @@ export class Collector {
         break;
       }
       case 'reregistered':
-        this.#reregistrations.add();
+        families.worker_reregistrations.at().add();
         this.#remove(event.was);
         break;
       case 'stopped':
         this.#remove(event.workerId);
         break;
       case 'error':
-        this.#errors.add();
+        families.worker_errors.at().add();
         break;
     }
   }
 
   /** Brings the gauges that follow from what was recorded up to now. */
   refresh(): void {
-    this.#heartbeatAge.clear();
-    if (this.#beats.size > 0) {
-      const oldest = Math.min(...this.#beats.values());
-      this.#heartbeatAge.at().set((performance.now() - oldest) / 1000);
-    }
-    this.#owned.clear();
-    for (const shares of this.#shares.values()) {
-      for (const [queue, owned] of shares) this.#owned.at(queue).add(owned);
-    }
+    const { heartbeat_age_seconds: age, ring_owned_buckets: owned } = this.#process;
+    age.clear();
+    if (this.#beats.size > 0)
+      age.at().set((performance.now() - Math.min(...this.#beats.values())) / 1000);
+    owned.clear();
+    for (const shares of this.#shares.values())
+      for (const [queue, buckets] of shares) owned.at(queue).add(buckets);
   }
 
   /** Everything that a worker may count, at zero. */
   #makeSeries(handles: Readonly<Record<string, readonly string[]>>): void {
+    const { jobs_recovered, rows_pruned, ...families } = this.#process;
+    const { schedule_ticks, schedule_ticks_skipped, schedule_ticks_missed } = families;
+    const ticks = [schedule_ticks, schedule_ticks_skipped, schedule_ticks_missed];
     for (const [queue, types] of Object.entries(handles)) {
       for (const type of types) this.#pair(queue, type);
-      this.#recovered.at(queue);
-      this.#pruned.at(queue);
-      this.#scheduled.at(queue);
-      this.#scheduleSkipped.at(queue);
-      this.#scheduleMissed.at(queue);
+      for (const family of [jobs_recovered, rows_pruned, ...ticks]) family.at(queue);
     }
   }
 
@@ -194,23 +157,18 @@ export class Collector {
   }
 
   #pair(queue: string, type: string): Pair {
-    const found = this.#pairs.get(queue)?.get(type);
+    const key = `${queue}\0${type}`;
+    const found = this.#pairs.get(key);
     if (found) return found;
     // The same folding as in the families: all of them count a pair under the same name.
-    if (this.#pairCount >= MAX_CELLS && type !== OTHER) return this.#pair(queue, OTHER);
-    if (this.#pairCount >= 2 * MAX_CELLS && queue !== OTHER) return this.#pair(OTHER, OTHER);
-    this.#pairCount++;
-    const cells = Object.entries(this.#counters).map(([key, family]) => [
-      key,
+    if (this.#pairs.size >= MAX_CELLS && type !== OTHER) return this.#pair(queue, OTHER);
+    if (this.#pairs.size >= 2 * MAX_CELLS && queue !== OTHER) return this.#pair(OTHER, OTHER);
+    const cells = Object.entries(this.#ofJob).map(([name, family]) => [
+      name,
       family.at(queue, type),
     ]);
-    const pair: Pair = {
-      ...(Object.fromEntries(cells) as Record<JobCounter, NumberCell>),
-      latency: this.#latency.at(queue, type),
-      duration: this.#duration.at(queue, type),
-    };
-    const types = this.#pairs.get(queue) ?? new Map<string, Pair>();
-    this.#pairs.set(queue, types.set(type, pair));
+    const pair = Object.fromEntries(cells) as Pair;
+    this.#pairs.set(key, pair);
     return pair;
   }
 }

@@ -1,39 +1,30 @@
 /**
- * The gauges that come from the database, read when somebody scrapes and not before.
- *
- * One reading serves all scrapes that come within `freshMs` of it, so many scrapers cost the database no
- * more than one. When it does not answer, or not in time, nothing of an earlier reading is shown: only
- * `holdfast_database_up` is left, at 0, and what this process has counted itself. A database that answers, but not
- * with the figures of a queue (its table is locked, a right is missing), is up; `holdfast_scrape_error` says why.
+ * The gauges that come from the database, read at a scrape and not before. One reading serves all scrapes within `freshMs`.
+ * When the database does not answer in time, nothing of an earlier reading is shown: only `holdfast_database_up` is left,
+ * at 0, and what this process has counted. One that answers, but not with the figures of a queue (its table is locked, a
+ * right is missing), is up; `holdfast_scrape_error` says why.
  */
 import type { Gauges } from '../inspect/queue/gauges.js';
+import { isOutage } from '../postgres/connect/transient.js';
 import { DATABASE_METRICS } from './catalogue.js';
-import type { Family, NumberCell, Registry } from './registry.js';
-import { NO_ANSWER, type ScrapeError, scrapeError } from './scrape-errors.js';
+import type { Families, NumberCell, Registry } from './registry.js';
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly read: () => Promise<Gauges>;
   readonly freshMs: number;
   readonly timeoutMs: number;
 }
 
-type Families = Record<keyof typeof DATABASE_METRICS, Family<NumberCell>>;
-
 export class DatabaseGauges {
   readonly #options: DatabaseOptions;
-  readonly #families: Families;
+  readonly #families: Families<typeof DATABASE_METRICS>;
   #reading: Promise<void> | null = null;
   #underWay = false;
   #readAt = Number.NEGATIVE_INFINITY;
 
   constructor(registry: Registry, options: DatabaseOptions) {
     this.#options = options;
-    this.#families = Object.fromEntries(
-      Object.entries(DATABASE_METRICS).map(([key, definition]) => [
-        key,
-        registry.gauge(definition),
-      ]),
-    ) as Families;
+    this.#families = registry.all(DATABASE_METRICS);
   }
 
   /** Never rejects: a database that is away is a fact to show. */
@@ -52,14 +43,14 @@ export class DatabaseGauges {
     const families = this.#families;
     for (const family of Object.values(families)) family.clear();
     if ('name' in answer) {
-      families.up.at().set(answer.up ? 1 : 0);
-      families.scrapeError.at('', answer.name).set(1);
+      families.database_up.at().set(answer.up ? 1 : 0);
+      families.scrape_error.at('', answer.name).set(1);
       return;
     }
-    families.up.at().set(1);
+    families.database_up.at().set(1);
     for (const { queue, error, only } of answer.unread ?? []) {
       const { name } = scrapeError(error);
-      families.scrapeError.at(queue, only ? `${only}_${name}` : name).set(1);
+      families.scrape_error.at(queue, only ? `${only}_${name}` : name).set(1);
     }
     this.#show(answer);
   }
@@ -77,38 +68,38 @@ export class DatabaseGauges {
     return (await within(this.#options.timeoutMs, answer)) ?? NO_ANSWER;
   }
 
+  /** Cells are added to: beyond a number of queues or types they share one. */
   #show(gauges: Gauges): void {
     const { queues, workers, unhandled, missingGrants, oldestHeartbeatMs } = gauges;
     const families = this.#families;
     for (const { queue, type, concurrency, running, waiting } of gauges.limits) {
       const of = [queue, type ?? '*'] as const;
-      // Added: beyond a number of types they share a cell.
-      if (concurrency !== null) families.limitPlaces.at(...of).add(concurrency);
-      families.limitRunning.at(...of).add(running);
-      if (waiting !== null) families.limitWaiting.at(...of).add(waiting);
+      if (concurrency !== null) families.limit_places.at(...of).add(concurrency);
+      families.limit_running.at(...of).add(running);
+      if (waiting !== null) families.limit_waiting.at(...of).add(waiting);
     }
     for (const { queue, reason, jobs } of gauges.waiting)
-      families.waiting.at(queue, reason).add(jobs);
+      families.jobs_waiting.at(queue, reason).add(jobs);
     for (const [status, count] of Object.entries(workers ?? {}))
       families.workers.at(status).set(count);
-    // Added: beyond a number of types they share a cell.
-    for (const { queue, type, jobs } of unhandled) families.unhandled.at(queue, type).add(jobs);
-    for (const { table } of missingGrants) families.missingGrant.at(table).set(1);
-    if (oldestHeartbeatMs !== null) families.workerAge.at().set(oldestHeartbeatMs / 1000);
+    for (const { queue, type, jobs } of unhandled)
+      families.jobs_unhandled.at(queue, type).add(jobs);
+    for (const { table } of missingGrants) families.grant_missing.at(table).set(1);
+    if (oldestHeartbeatMs !== null)
+      families.worker_heartbeat_age_seconds.at().set(oldestHeartbeatMs / 1000);
     for (const one of queues) {
-      // Added: beyond a number of queues they share a cell.
-      families.pending.at(one.queue).add(one.pending);
-      if (one.due !== null) families.due.at(one.queue).add(one.due);
-      families.processing.at(one.queue).add(one.processing);
-      families.expired.at(one.queue).add(one.expired);
-      families.deadLetters.at(one.queue).add(one.deadLetters);
-      largest(families.oldestPending.at(one.queue), one.oldestPendingMs / 1000);
-      largest(families.estimated.at(one.queue), one.estimated ? 1 : 0);
-      largest(families.scheduleOverdue.at(one.queue), one.scheduleOverdueMs / 1000);
-      largest(families.paused.at(one.queue), one.paused ? 1 : 0);
-      if (one.maintenanceAgeMs !== null) {
-        largest(families.maintenanceAge.at(one.queue), one.maintenanceAgeMs / 1000);
-      }
+      const { queue, maintenanceAgeMs } = one;
+      families.jobs_pending.at(queue).add(one.pending);
+      if (one.due !== null) families.jobs_due.at(queue).add(one.due);
+      families.jobs_processing.at(queue).add(one.processing);
+      families.jobs_expired.at(queue).add(one.expired);
+      families.jobs_dead_letter.at(queue).add(one.deadLetters);
+      largest(families.oldest_pending_age_seconds.at(queue), one.oldestPendingMs / 1000);
+      largest(families.jobs_estimated.at(queue), one.estimated ? 1 : 0);
+      largest(families.schedule_overdue_seconds.at(queue), one.scheduleOverdueMs / 1000);
+      largest(families.queue_paused.at(queue), one.paused ? 1 : 0);
+      if (maintenanceAgeMs !== null)
+        largest(families.maintenance_age_seconds.at(queue), maintenanceAgeMs / 1000);
     }
   }
 }
@@ -125,3 +116,37 @@ async function within<Value>(ms: number, answer: Promise<Value>): Promise<Value 
   clearTimeout(timer);
   return first;
 }
+
+/** Why figures are missing, in a word that can be a label; by code of Holdfast or of Postgres. */
+const NAMES: Readonly<Record<string, string>> = {
+  LOCKED: 'locked',
+  '55P03': 'locked',
+  '57014': 'timeout',
+  '42501': 'permission_denied',
+  '42P01': 'schema_missing',
+  '3F000': 'schema_missing',
+  '42703': 'schema_too_old',
+  '53300': 'too_many_connections',
+  '28P01': 'login_refused',
+  '28000': 'login_refused',
+};
+
+interface ScrapeError {
+  readonly name: string;
+  /** The database answered, though not with figures. */
+  readonly up: boolean;
+}
+
+function scrapeError(error: unknown): ScrapeError {
+  const code = (error as { code?: unknown } | null)?.code;
+  const known = typeof code === 'string' ? NAMES[code] : undefined;
+  // Who is not let in cannot say that the database works for others.
+  const away = isOutage(error) || known === 'login_refused';
+  if (known) return { name: known, up: !away };
+  if (away) return { name: 'unreachable', up: false };
+  // A class of errors has few members; a code of Postgres is short and says more than "other".
+  if (typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)) return { name: code, up: true };
+  return { name: 'other', up: false };
+}
+
+const NO_ANSWER: ScrapeError = { name: 'no_answer', up: false };

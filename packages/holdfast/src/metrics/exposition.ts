@@ -4,9 +4,7 @@ import { type Family, HistogramCell, type Registry } from './registry.js';
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export function exposition(registry: Registry): string {
-  let text = '';
-  for (const family of registry.families()) text += familyText(family);
-  return text;
+  return registry.families().map(familyText).join('');
 }
 
 function familyText(family: Family): string {
@@ -51,10 +49,5 @@ function numberText(value: number): string {
   return String(value);
 }
 
-function escapeHelp(text: string): string {
-  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
-}
-
-function escapeValue(text: string): string {
-  return escapeHelp(text).replaceAll('"', '\\"');
-}
+const escapeHelp = (text: string) => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+const escapeValue = (text: string) => escapeHelp(text).replaceAll('"', '\\"');

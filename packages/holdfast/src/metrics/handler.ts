@@ -1,8 +1,6 @@
 /**
- * `/metrics` to mount: for node:http (and Express, Fastify, …) and for anything that speaks fetch.
- *
- * It answers GET and HEAD, whatever the path, with what `metrics.text()` says. There is nothing secret
- * in it, but it tells how busy you are: mount it where only your Prometheus comes.
+ * `/metrics` to mount: for node:http (and Express, Fastify, …) and for anything that speaks fetch. There is nothing secret in
+ * it, but it tells how busy you are: mount it where only your Prometheus comes.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONTENT_TYPE } from './exposition.js';
@@ -28,11 +26,8 @@ async function answer(metrics: Metrics, method: string | undefined): Promise<Ans
   return { status: 200, headers, body: method === 'HEAD' ? '' : await metrics.text() };
 }
 
-const isMetrics = (one: MetricsSource | Metrics): one is Metrics => 'text' in one;
-
-function metricsFrom(from: MetricsSource | Metrics, options: MetricsOptions): Metrics {
-  return isMetrics(from) ? from : collectMetrics(from, options);
-}
+const metricsFrom = (from: MetricsSource | Metrics, options: MetricsOptions): Metrics =>
+  'text' in from ? from : collectMetrics(from, options);
 
 /** `createServer(metricsHandler(hf))`, `app.get('/metrics', metricsHandler(hf))`. */
 export function metricsHandler(

@@ -1,10 +1,8 @@
 /**
- * The metrics as instruments of an OpenTelemetry meter, beside the traces.
- *
- * `@opentelemetry/api` is handed in and not imported. Counters and gauges are observed when the reader of the
- * SDK collects; times are recorded as they happen, because OpenTelemetry cannot observe a histogram. A name has a dot
- * after `holdfast` and neither `_total` nor a unit, as OpenTelemetry wants it: an exporter for Prometheus
- * adds both, and the dashboard and the alerts find the names that they know.
+ * The metrics as instruments of an OpenTelemetry meter; `@opentelemetry/api` is handed in and not imported. Counters and
+ * gauges are observed when the reader of the SDK collects; times are recorded as they happen, because OpenTelemetry cannot
+ * observe a histogram. A name has a dot after `holdfast` and neither `_total` nor a unit: an exporter for Prometheus adds
+ * both, and the dashboard and the alerts find the names that they know.
  */
 import { VERSION } from '../job/options/version.js';
 import { collectInto, type MetricsOptions, type MetricsSource } from './metrics.js';

@@ -1,9 +1,4 @@
-/**
- * Metrics of one Holdfast: listens to its workers and producers from the moment it is made, and renders
- * everything as text when asked.
- *
- * Nothing is counted before somebody makes one, so a process without metrics pays nothing for them.
- */
+/** Metrics of one Holdfast. Nothing is counted before somebody makes one, so a process without metrics pays nothing for them. */
 import type { Gauges } from '../inspect/queue/gauges.js';
 import { type Duration, durationMs } from '../job/options/duration.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
@@ -44,19 +39,8 @@ export interface Metrics {
   close(): void;
 }
 
-/** What is counted and read from now on, and how to bring it up to date. */
-export interface Collection {
-  readonly record: (event: WorkerEvent) => void;
-  refresh(): Promise<void>;
-  close(): void;
-}
-
 /** Fills a registry from everything that happens through this Holdfast. */
-export function collectInto(
-  registry: Registry,
-  source: MetricsSource,
-  options: MetricsOptions,
-): Collection {
+export function collectInto(registry: Registry, source: MetricsSource, options: MetricsOptions) {
   checkKnown(options, OPTIONS, 'Metrics', 'Nothing is collected.');
   const collector = new Collector(registry);
   const database =

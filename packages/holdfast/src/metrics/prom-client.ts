@@ -1,8 +1,6 @@
 /**
- * The metrics in a registry of prom-client that an application has already: one `/metrics` for all.
- *
- * prom-client is known by its shape and not imported. Each metric of the catalogue is registered as an object
- * that prom-client asks at a scrape. What the registry adds (default labels) and removes (`clear`) applies.
+ * The metrics in a registry of prom-client that an application has: one `/metrics` for all. prom-client is known by its shape
+ * and not imported. What the registry adds (default labels) and removes (`clear`) applies.
  */
 import { PROCESS_METRICS } from './catalogue.js';
 import { collectInto, type MetricsOptions, type MetricsSource } from './metrics.js';
@@ -22,7 +20,6 @@ interface PromFacts {
   readonly aggregator: 'sum' | 'max' | 'min';
 }
 
-/** A metric as prom-client's registry asks for it. */
 interface PromMetric extends PromFacts {
   get(): Promise<PromFacts & { values: PromValue[] }>;
   reset(): void;
@@ -81,9 +78,9 @@ function metricOf(family: Family, refreshed: () => Promise<void>): PromMetric {
 function aggregatorOf({ definition }: Family): PromFacts['aggregator'] {
   if (definition.kind !== 'gauge') return 'sum';
   // Each process counts those of its own workers.
-  if (definition === PROCESS_METRICS.owned) return 'sum';
+  if (definition === PROCESS_METRICS.ring_owned_buckets) return 'sum';
   // Counters that are summed are as old as the oldest of them.
-  return definition === PROCESS_METRICS.startTime ? 'min' : 'max';
+  return definition === PROCESS_METRICS.start_time_seconds ? 'min' : 'max';
 }
 
 function valuesOf(family: Family): PromValue[] {

@@ -15,7 +15,7 @@ const define = (labels: string[], more: Partial<MetricDefinition> = {}): MetricD
 test('any text is a label value: backslashes, quotes and line ends come back as they were', () => {
   const registry = new Registry();
   const values = ['plain', 'a "quoted" \\ one', 'two\nlines', '', 'naïve ☃ 𝒳', '{}=,', '\\n'];
-  const family = registry.counter(define(['what'], { help: 'One\nof two lines, with a \\.' }));
+  const family = registry.add(define(['what'], { help: 'One\nof two lines, with a \\.' }));
   for (const [index, value] of values.entries()) family.at(value).add(index);
   const scrape = readScrape(exposition(registry));
   expect(scrape.help.get('things_total')).toBe('One\\nof two lines, with a \\\\.');
@@ -31,7 +31,7 @@ test('a histogram counts each value in the bucket whose bound it does not exceed
     kind: 'histogram',
     buckets: [0.1, 1],
   });
-  const cell = registry.histogram(definition).at('x');
+  const cell = registry.add({ ...definition, kind: 'histogram' } as const).at('x');
   for (const seconds of [0, 0.1, 0.2, 1, 1.5, 600, -3]) cell.observe(seconds);
   const scrape = readScrape(exposition(registry));
   const bucket = (le: string) => scrape.value('wait_seconds_bucket', { what: 'x', le });
@@ -41,7 +41,7 @@ test('a histogram counts each value in the bucket whose bound it does not exceed
 
 test('a metric that has nothing to say yet is left out', () => {
   const registry = new Registry();
-  registry.counter(define(['what']));
+  registry.add(define(['what']));
   expect(exposition(registry)).toBe('');
 });
 

@@ -1,10 +1,8 @@
 /**
- * A small registry of counters, gauges and histograms, in the data model of Prometheus.
- *
- * A family is one metric; a cell is one of its series, found by the values of its labels. The number of
- * cells is bounded whatever the labels are: after `MAX_CELLS` a new value of the last label counts as
- * "other", and when even those are many, everything new goes to one cell. So a producer that makes up
- * job types cannot fill the memory of a worker, nor that of the Prometheus that reads it.
+ * A small registry of counters, gauges and histograms, in the data model of Prometheus. A family is one metric; a cell is
+ * one of its series, found by the values of its labels. The number of cells is bounded: after `MAX_CELLS` a new value of
+ * the last label counts as "other", and later everything new goes to one cell. So a producer that makes up job types
+ * cannot fill the memory of a worker, nor that of the Prometheus that reads it.
  */
 export type MetricKind = 'counter' | 'gauge' | 'histogram';
 
@@ -95,48 +93,45 @@ export class Family<Cell extends NumberCell | HistogramCell = NumberCell | Histo
   }
 }
 
-/** Makes the cell of a histogram, by its definition and the values of its labels. */
-export type MakeHistogram = (
-  definition: MetricDefinition,
-  values: readonly string[],
-) => HistogramCell;
-
-const ownHistogram: MakeHistogram = ({ buckets }) => new HistogramCell(buckets ?? []);
-
-/** The labels of a series, by their names. */
-export function labelsOf(
-  { labels }: MetricDefinition,
-  values: readonly string[],
-): Record<string, string> {
+export function labelsOf({ labels }: MetricDefinition, values: readonly string[]) {
   return Object.fromEntries(labels.map((label, index) => [label, values[index] ?? '']));
 }
 
+type CellOf<Definition> = Definition extends { readonly kind: 'histogram' }
+  ? HistogramCell
+  : NumberCell;
+
+export type Families<Definitions> = {
+  readonly [Name in keyof Definitions]: Family<CellOf<Definitions[Name]>>;
+};
+
 export class Registry {
   readonly #families: Family[] = [];
-  readonly #makeHistogram: MakeHistogram;
+  readonly #histogram: (definition: MetricDefinition, values: readonly string[]) => HistogramCell;
 
-  constructor(makeHistogram = ownHistogram) {
-    this.#makeHistogram = makeHistogram;
+  /** `histogram` makes the cell of a histogram, by its definition and the values of its labels. */
+  constructor(
+    histogram: (definition: MetricDefinition, values: readonly string[]) => HistogramCell = ({
+      buckets = [],
+    }) => new HistogramCell(buckets),
+  ) {
+    this.#histogram = histogram;
   }
 
-  counter(definition: MetricDefinition): Family<NumberCell> {
-    return this.#add(new Family(definition, () => new NumberCell()));
+  add<Definition extends MetricDefinition>(definition: Definition): Family<CellOf<Definition>> {
+    const family: Family = new Family(definition, (values) =>
+      definition.kind === 'histogram' ? this.#histogram(definition, values) : new NumberCell(),
+    );
+    this.#families.push(family);
+    return family as unknown as Family<CellOf<Definition>>;
   }
 
-  gauge(definition: MetricDefinition): Family<NumberCell> {
-    return this.#add(new Family(definition, () => new NumberCell()));
-  }
-
-  histogram(definition: MetricDefinition): Family<HistogramCell> {
-    return this.#add(new Family(definition, (values) => this.#makeHistogram(definition, values)));
+  all<Definitions extends Readonly<Record<string, MetricDefinition>>>(definitions: Definitions) {
+    const added = Object.entries(definitions).map(([name, one]) => [name, this.add(one)]);
+    return Object.fromEntries(added) as Families<Definitions>;
   }
 
   families(): readonly Family[] {
     return this.#families;
-  }
-
-  #add<F extends Family<NumberCell> | Family<HistogramCell>>(family: F): F {
-    this.#families.push(family as unknown as Family);
-    return family;
   }
 }

@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { telemetryInMemory } from '../../../../test/support/telemetry.js';
 import { HoldfastError } from '../job/errors/errors.js';
 import type { Telemetry } from './api.js';
-import { errorType } from './error-type.js';
-import { type Processing, type Sending, Tracing, type WithContext } from './tracing.js';
+import { errorType, type Processing, type Sending, Tracing, type WithContext } from './tracing.js';
 
 // The API as users import it has the shape that is asked for.
 const telemetry: Telemetry = api;

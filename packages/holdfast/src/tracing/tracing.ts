@@ -7,9 +7,9 @@
  * The names are those of OpenTelemetry's messaging conventions. Spans carry no payloads, no keys, no
  * headers and no error messages. A context that cannot be carried costs the trace, not the job.
  */
+import { describeError } from '../job/errors/failure.js';
+import { encodeHeaders } from '../job/headers.js';
 import type { Attributes, Context, Span, Telemetry } from './api.js';
-import { errorType } from './error-type.js';
-import { carriable, fitting, type Headers } from './headers.js';
 
 const LIBRARY = 'holdfast';
 
@@ -145,4 +145,43 @@ function operation(name: 'send' | 'create' | 'process', queue: string): Attribut
     'messaging.operation.type': name,
     'messaging.destination.name': queue,
   };
+}
+
+export type Headers = Readonly<Record<string, string>>;
+
+function accepted(headers: unknown): boolean {
+  try {
+    encodeHeaders(headers);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What of a propagator's carrier can travel in headers at all; asked once for all jobs of a call. */
+export function carriable(carrier: Headers): Headers {
+  if (accepted(carrier)) return carrier;
+  const fit = Object.entries(carrier).filter(([name, value]) => accepted({ [name]: value }));
+  return Object.fromEntries(fit);
+}
+
+/**
+ * What would break the limits of headers is left out: a long baggage costs the baggage, too many headers cost the trace,
+ * never the job. A context of the producer's own stays, and what is wrong stays wrong, for the enqueue to refuse.
+ */
+export function fitting(own: Headers | undefined, carrier: Headers): Headers | undefined {
+  if (Object.keys(carrier).length === 0) return own;
+  if (own === undefined) return carrier;
+  if (!accepted(own) || Object.keys(carrier).some((name) => name in own)) return own;
+  const both = { ...own, ...carrier };
+  return accepted(both) ? both : own;
+}
+
+const WORD = /^[A-Za-z0-9_.:-]{1,64}$/;
+
+/** In one word: its code or its class. Never its message, which may quote whatever the handler was working on. */
+export function errorType(error: unknown): string {
+  const { code, name } = describeError(error);
+  if (code !== null && WORD.test(code)) return code;
+  return WORD.test(name) ? name : '_OTHER';
 }

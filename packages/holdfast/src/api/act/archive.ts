@@ -1,7 +1,7 @@
 /** The way back for programs: finished jobs run again. */
 
+import { countFinished } from '../../inspect/job/archive.js';
 import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
-import { countFinished } from '../../inspect/job/finished.js';
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkIds } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';

@@ -2,7 +2,7 @@
  * Dead letters: what there is, what they have in common, and all of them again or gone. Those that a filter names go
  * in batches that commit one by one, so an interrupted call has done what it says, and the same call goes on.
  */
-import { deadLetterGroups } from '../../inspect/job/dead-letter-groups.js';
+import { deadLetterGroups } from '../../inspect/job/failures.js';
 import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
 import { listJobs } from '../../inspect/job/list.js';
 import { invalid } from '../../job/errors/holdfast-error.js';

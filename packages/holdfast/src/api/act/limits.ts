@@ -4,10 +4,12 @@
  */
 
 import type pg from 'pg';
-import { dueOf, dueUnder, jobsOf } from '../../inspect/queue/limit-lines.js';
 import {
   declaredIn,
+  dueOf,
+  dueUnder,
   inForce,
+  jobsOf,
   type LimitRow,
   limitStates,
   readLimits,

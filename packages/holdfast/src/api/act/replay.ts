@@ -3,8 +3,8 @@
  * done to a job and to its idempotency key stands in operate/replay.ts.
  */
 import type pg from 'pg';
+import { type FinishedJob, finishedByIds, finishedJobs } from '../../inspect/job/archive.js';
 import type { JobFilter } from '../../inspect/job/filter.js';
-import { type FinishedJob, finishedByIds, finishedJobs } from '../../inspect/job/finished.js';
 import type { ActRecord } from '../../operate/audit.js';
 import { repeatEffects, replay } from '../../operate/replay.js';
 import type { Names } from '../../postgres/names.js';

@@ -4,7 +4,7 @@
  */
 import type pg from 'pg';
 import { type Finding, lines, note, problem } from '../../inspect/doctor/doctor.js';
-import { TO_END } from '../../inspect/reading/lock-words.js';
+import { TO_END } from '../../inspect/reading/locks.js';
 import { isLocked, type LockHolders, reading, readingOn } from '../../inspect/reading/reading.js';
 import { isOutage } from '../../postgres/connect/transient.js';
 import type { Executor } from '../../postgres/queryable.js';

@@ -4,7 +4,6 @@
  * other checks from answering; before them only that nobody works at all.
  */
 import { ringOwners } from '../../fleet/ring.js';
-import { isFailing, judgeAttempts } from '../../inspect/doctor/attempts.js';
 import { findDrift } from '../../inspect/doctor/catalogue.js';
 import {
   type Finding,
@@ -15,7 +14,13 @@ import {
   problem,
 } from '../../inspect/doctor/doctor.js';
 import { judgeDrift } from '../../inspect/doctor/drift.js';
-import { judgeOwners, judgeUnhandled } from '../../inspect/doctor/fleet.js';
+import {
+  isFailing,
+  judgeAttempts,
+  judgeOwners,
+  judgeTrouble,
+  judgeUnhandled,
+} from '../../inspect/doctor/fleet.js';
 import {
   judgeLimitLocks,
   judgeLocks,
@@ -24,23 +29,24 @@ import {
 } from '../../inspect/doctor/locks.js';
 import { judgeQueues, judgeSchedules, judgeWorkers } from '../../inspect/doctor/queues.js';
 import { judgeRights } from '../../inspect/doctor/rights.js';
-import {
-  judgeBuckets,
-  judgePositions,
-  readBuckets,
-  readPositions,
-} from '../../inspect/doctor/rows.js';
 import { judgeLine, judgeServer, type Server } from '../../inspect/doctor/server.js';
 import { judgeSettings } from '../../inspect/doctor/settings.js';
-import { judgeFrozen, judgeTables, readFrozen, readTables } from '../../inspect/doctor/tables.js';
-import { judgeTrouble } from '../../inspect/doctor/trouble.js';
+import {
+  judgeBuckets,
+  judgeFrozen,
+  judgePositions,
+  judgeTables,
+  readBuckets,
+  readFrozen,
+  readPositions,
+  readTables,
+} from '../../inspect/doctor/tables.js';
 import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../../inspect/doctor/vacuum.js';
-import { recentAttempts } from '../../inspect/fleet/attempts.js';
+import { recentAttempts } from '../../inspect/fleet/reports.js';
 import { findUnhandled } from '../../inspect/fleet/unhandled.js';
 import { isLive, listWorkers, saysOf, type WorkerRow } from '../../inspect/fleet/workers.js';
-import { commonError } from '../../inspect/job/common-error.js';
-import { findPoison } from '../../inspect/job/poison.js';
-import { overdueMs } from '../../inspect/queue/overdue.js';
+import { commonError, findPoison } from '../../inspect/job/failures.js';
+import { overdueMs } from '../../inspect/queue/oldest.js';
 import {
   type Overview,
   type QueueOverview,

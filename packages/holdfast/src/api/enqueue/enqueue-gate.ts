@@ -6,8 +6,14 @@
  * with the same error, which names the lock.
  */
 import type pg from 'pg';
-import { endStatement, sessionWords, TO_END } from '../../inspect/reading/lock-words.js';
-import { type LockSession, readLocks, writersBlockers } from '../../inspect/reading/locks.js';
+import {
+  endStatement,
+  type LockSession,
+  readLocks,
+  sessionWords,
+  TO_END,
+  writersBlockers,
+} from '../../inspect/reading/locks.js';
 import { reading } from '../../inspect/reading/reading.js';
 import { span } from '../../inspect/reading/words.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';

@@ -2,12 +2,12 @@
  * In which other queue a job is: an id is that of one job in all queues. The call itself asks `inbox` first. And the error
  * for an id that nobody knows.
  */
-import { unknown } from '../../inspect/explain/unknown.js';
+import { unknown } from '../../inspect/explain/outcomes.js';
+import { traceOf } from '../../inspect/job/show.js';
 import { readableQueues, statesOf } from '../../inspect/job/states.js';
-import { traceOf } from '../../inspect/job/trace.js';
+import { isDenied } from '../../inspect/queue/overview.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { isDenied } from '../../inspect/queue/readable.js';
-import { databaseNow } from '../../inspect/reading/clock.js';
+import { databaseNow } from '../../inspect/reading/reading.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import { type Access, ask } from '../access.js';

@@ -12,8 +12,8 @@ import {
   type UnhandledJobs,
   type UnreadQueue,
 } from '../../inspect/queue/gauges.js';
+import { isDenied } from '../../inspect/queue/overview.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { isDenied } from '../../inspect/queue/readable.js';
 import { READING, reading } from '../../inspect/reading/reading.js';
 import { grantTexts, type MissingGrant, rightsOf } from '../../inspect/reading/rights.js';
 import { withTransaction } from '../../postgres/connect/pool.js';

@@ -9,7 +9,7 @@ import {
   type WorkerState,
 } from '../../inspect/fleet/workers.js';
 import type { ArchivedJob } from '../../inspect/job/archive.js';
-import type { DeadLetterGroupRow } from '../../inspect/job/dead-letter-groups.js';
+import type { DeadLetterGroupRow } from '../../inspect/job/failures.js';
 import type { ListedJob } from '../../inspect/job/list.js';
 import type { ShownJob } from '../../inspect/job/show.js';
 import {

@@ -3,7 +3,7 @@
  * it is, so a thousand waiting calls need one connection, and none while nothing is asked. A job is asked for at once,
  * then after pauses that grow from 20 ms to a second. A database that is away is waited for.
  */
-import { type OutcomeRow, outcomesOf } from '../../inspect/job/outcomes.js';
+import { type OutcomeRow, outcomesOf } from '../../inspect/job/states.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkDefinition, type JobDefinition } from '../../job/job.js';

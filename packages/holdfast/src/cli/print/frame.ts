@@ -1,5 +1,5 @@
 /** One frame of `holdfast top`: queues with the rates between two readings, then workers. */
-import { recentAttempts } from '../../inspect/fleet/attempts.js';
+import { recentAttempts } from '../../inspect/fleet/reports.js';
 import {
   type PartialOverview,
   type QueueOverview,

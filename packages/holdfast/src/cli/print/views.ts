@@ -8,7 +8,7 @@ import {
   type WorkerOverview,
   whyLocked,
 } from '../../inspect/queue/overview.js';
-import { describePaused, isPartlyPaused } from '../../inspect/queue/paused.js';
+import { describePaused, isPartlyPaused } from '../../inspect/queue/queues.js';
 import { firstLine, span } from '../../inspect/reading/words.js';
 import { type Call, EXIT } from '../command.js';
 import { plain, right, type Style, type TableColumn } from './table.js';

@@ -10,6 +10,16 @@ import { quoteName } from '../../postgres/names.js';
 import { engineExecutor } from '../../postgres/queryable.js';
 import { statement, text } from '../../postgres/statement.js';
 
+const TABLES = `FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind IN ('r', 'p') AND NOT c.relispartition`;
+const RELATIONS = `FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition`;
+const COLUMNS = `${TABLES}
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND NOT (c.relkind = 'p' AND a.attname = 'segment')`;
+const INDEXES = `${RELATIONS}
+JOIN pg_index AS i ON i.indexrelid = c.oid`;
+const TRIGGERS = `${RELATIONS}
+JOIN pg_trigger AS t ON t.tgrelid = c.oid AND NOT t.tgisinternal`;
+
 export const describeSchema = statement({
   name: 'describe_schema',
   text: `
@@ -17,27 +27,23 @@ WITH own AS (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = $1::text)
 SELECT 'column' AS kind, c.relname || '.' || a.attname AS name,
   format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
     || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid, true), '') AS definition
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND NOT (c.relkind = 'p' AND a.attname = 'segment')
+${COLUMNS}
 UNION ALL
 -- In alphabetical order: a setting that is set again moves to the end.
 SELECT 'settings of table', c.relname::text,
   coalesce((SELECT string_agg(o.option, ', ' ORDER BY o.option) FROM unnest(c.reloptions) AS o(option)), '')
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+${TABLES}
 UNION ALL
 SELECT 'constraint', c.relname || '.' || k.conname, pg_get_constraintdef(k.oid, true)
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
+${RELATIONS}
 JOIN pg_constraint AS k ON k.conrelid = c.oid AND k.contype IN ('p', 'u', 'c', 'f', 'x')
 UNION ALL
 SELECT 'index', c.relname::text, pg_get_indexdef(i.indexrelid, 0, true)
   || CASE WHEN i.indisvalid THEN '' ELSE ' (invalid)' END
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
-JOIN pg_index AS i ON i.indexrelid = c.oid
+${INDEXES}
 UNION ALL
 SELECT 'trigger', c.relname || '.' || t.tgname, t.tgenabled::text || ' ' || pg_get_triggerdef(t.oid, true)
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
-JOIN pg_trigger AS t ON t.tgrelid = c.oid AND NOT t.tgisinternal
+${TRIGGERS}
 UNION ALL
 SELECT 'function', p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
   pg_get_function_result(p.oid) || ' ' || p.provolatile::text || ' ' || p.prosrc
@@ -59,24 +65,20 @@ export const describeMaking = statement({
   text: `
 WITH own AS (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = $1::text)
 SELECT 'constraint' AS kind, c.relname || '.' || k.conname AS name, pg_get_constraintdef(k.oid) AS made
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
+${RELATIONS}
 JOIN pg_constraint AS k ON k.conrelid = c.oid
 UNION ALL
 -- Of a partitioned table, with its partitions.
 SELECT 'index', c.relname::text, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ')
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
-JOIN pg_index AS i ON i.indexrelid = c.oid
+${INDEXES}
 UNION ALL
 SELECT 'trigger', c.relname || '.' || t.tgname, pg_get_triggerdef(t.oid)
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND NOT c.relispartition
-JOIN pg_trigger AS t ON t.tgrelid = c.oid AND NOT t.tgisinternal
+${TRIGGERS}
 UNION ALL
 SELECT 'column', c.relname || '.' || a.attname,
   format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
     || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), '')
-FROM own JOIN pg_class AS c ON c.relnamespace = own.oid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND NOT (c.relkind = 'p' AND a.attname = 'segment')
+${COLUMNS}
 UNION ALL
 SELECT 'function', p.proname::text, pg_get_functiondef(p.oid)
 FROM own JOIN pg_proc AS p ON p.pronamespace = own.oid`,
@@ -87,7 +89,6 @@ export interface Difference {
   readonly kind: string;
   readonly name: string;
   readonly how: 'missing' | 'changed' | 'extra';
-  /** As it is; empty when it is missing. */
   readonly is: string;
   readonly expected: string;
   /** How the server would have it made, with every name in full; empty where it has no words for it. */
@@ -122,10 +123,7 @@ async function describe(client: pg.ClientBase, schema: string): Promise<Descript
   );
 }
 
-/**
- * Without what makes no difference: the settings of an index stand in the order in which they were made, and a function
- * that was pasted is indented as it was printed.
- */
+/** Without what makes no difference: the order of an index' settings, and how a pasted function is indented. */
 function settled(kind: string, definition: string): string {
   if (kind === 'function') return definition.replace(/\s*\n\s*/g, '\n').trim();
   if (kind !== 'index') return definition;

@@ -1,15 +1,10 @@
-/**
- * What the doctor says: a finding for everything that was looked at, with why it matters and the exact
- * fix where something is wrong. Nothing here asks the database: the facts come from the files beside this
- * one, and the limits are parameters, so that every judgement can be tried without waiting for the fault.
- */
+/** What the doctor says. Nothing here asks: facts and limits are parameters, so a judgement is tried without waiting for the fault. */
 export type Level = 'ok' | 'note' | 'problem';
 
 export interface Finding {
   /** Which question this answers, such as `fsync`. */
   readonly check: string;
   readonly level: Level;
-  /** What was found. */
   readonly text: string;
   /** Null when all is well. */
   readonly why: string | null;
@@ -19,87 +14,62 @@ export interface Finding {
   readonly quotes?: { readonly queue: string; readonly type: string };
 }
 
-export interface Limits {
+export const LIMITS = {
   /** A transaction that is open for longer holds back vacuum. */
-  readonly horizonMs: number;
-  /** A standby, or a slot that is read, may hold it back by so many transactions. */
-  readonly horizonXids: number;
-  /** Waits for a lock that are shorter are everyday. */
-  readonly waitMs: number;
-  /** A lock that keeps others from writing may be held for so long while nobody waits for it. */
-  readonly lockedMs: number;
-  /** A session may be idle for so long in a transaction that has touched a queue. */
-  readonly idleMs: number;
-  /** Transaction ids since the oldest row was frozen; writes stop at about two billion. */
-  readonly wraparoundXids: number;
-  /** A due job that waits for longer is a sign that something is wrong. */
-  readonly oldestMs: number;
-  /** A due job of a type that nobody handles may wait for so long: a deploy may bring its worker. */
-  readonly unhandledMs: number;
-  /** A schedule may be due for so long before its job is written. */
-  readonly scheduleMs: number;
-  readonly roundTripMs: number;
-  readonly skewMs: number;
-  /** Of the connections that the server allows. */
-  readonly connectionShare: number;
-  /** Fewer failed attempts in the last minute are everyday. */
-  readonly failedAttempts: number;
-  /** So many of the attempts may fail; more than half are a problem. */
-  readonly failedShare: number;
-  readonly deadRows: number;
-  readonly deadLetters: number;
-  /** A worker that was not seen for longer, and a queue without maintenance for longer. */
-  readonly silentMs: number;
-  readonly maintenanceMs: number;
-}
-
-export const LIMITS: Limits = {
   horizonMs: 5 * 60_000,
+  /** A standby, or a slot that is read, may hold it back by so many transactions. */
   horizonXids: 100_000,
+  /** Waits for a lock that are shorter are everyday. */
   waitMs: 1_000,
+  /** A lock that keeps others from writing may be held for so long while nobody waits for it. */
   lockedMs: 5_000,
+  /** A session may be idle for so long in a transaction that has touched a queue. */
   idleMs: 60_000,
+  /** Transaction ids since the oldest row was frozen; writes stop at about two billion. */
   wraparoundXids: 1_000_000_000,
+  /** A due job that waits for longer is a sign that something is wrong. */
   oldestMs: 5 * 60_000,
+  /** A due job of a type that nobody handles may wait for so long: a deploy may bring its worker. */
   unhandledMs: 60_000,
+  /** A schedule may be due for so long before its job is written. */
   scheduleMs: 60_000,
   roundTripMs: 100,
   skewMs: 2_000,
+  /** Of the connections that the server allows. */
   connectionShare: 0.8,
+  /** Fewer failed attempts in the last minute are everyday. */
   failedAttempts: 10,
+  /** So many of the attempts may fail; more than half are a problem. */
   failedShare: 0.2,
   deadRows: 100_000,
   deadLetters: 1_000,
+  /** A worker that was not seen for longer, and a queue without maintenance for longer. */
   silentMs: 30_000,
   maintenanceMs: 5 * 60_000,
 };
 
-export const ok = (check: string, text: string): Finding => ({
-  check,
-  level: 'ok',
-  text,
-  why: null,
-  fix: null,
-});
+export type Limits = Readonly<typeof LIMITS>;
 
-export const note = (check: string, text: string, why: string, fix: string): Finding => ({
-  check,
-  level: 'note',
-  text,
-  why,
-  fix,
-});
+const of =
+  (level: Level) =>
+  (check: string, text: string, why: string, fix: string): Finding => ({
+    check,
+    level,
+    text,
+    why,
+    fix,
+  });
 
-export const problem = (check: string, text: string, why: string, fix: string): Finding => ({
-  check,
-  level: 'problem',
-  text,
-  why,
-  fix,
-});
+export const note = of('note');
+export const problem = of('problem');
+export const ok = (check: string, text: string): Finding => {
+  return { check, level: 'ok', text, why: null, fix: null };
+};
 
 /** Words first, then what can be pasted, each statement on its own line. */
 export const lines = (...parts: readonly string[]): string => parts.join('\n');
 
 /** DDL waits for the table, and everybody waits behind it: so it gives up soon and is tried again. */
 export const PATIENCE = "SET lock_timeout = '2s';";
+
+export const LOSES = 'A job that enqueue has accepted can be gone after a crash of the server.';

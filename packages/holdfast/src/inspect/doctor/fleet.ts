@@ -1,9 +1,11 @@
-/** Who is there for what waits: types that nobody handles, and buckets that lack an owner, with the reason. */
+/** Whether the fleet does the work: types without a worker, buckets without an owner, attempts that fail, leaks, refused outcomes. */
+import { keptIn, leakedIn, type RecentAttempts } from '../fleet/reports.js';
 import type { Unhandled } from '../fleet/unhandled.js';
 import type { WorkerRow } from '../fleet/workers.js';
+import type { CommonError } from '../job/failures.js';
 import type { QueueRow } from '../queue/queues.js';
-import { span } from '../reading/words.js';
-import { type Finding, type Limits, note, ok, problem } from './doctor.js';
+import { firstFew, many, span } from '../reading/words.js';
+import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
 
 const NAMED = 5;
 
@@ -78,5 +80,73 @@ function orphaned(name: string, workers: readonly WorkerRow[]): Finding {
     alive.length === 0
       ? 'holdfast work'
       : `Start a worker with a handler for a job of the queue "${name}"; holdfast workers ls shows what each handles.`,
+  );
+}
+
+/** Of the attempts, so many may fail before it is worth a word. */
+export function isFailing({ failed, completed }: RecentAttempts, limits: Limits): boolean {
+  return failed >= limits.failedAttempts && failed > (failed + completed) * limits.failedShare;
+}
+
+export function judgeAttempts(
+  queue: string,
+  recent: RecentAttempts,
+  most: CommonError | null,
+  limits: Limits,
+): Finding {
+  const check = 'failing attempts';
+  const { failed, completed, failedPerSecond } = recent;
+  const of = many(failed + completed, 'attempt');
+  if (!isFailing(recent, limits))
+    return ok(check, `${queue}: ${failed.toLocaleString('en')} of ${of} in the last minute`);
+  const why = most ? ` Most often, ${most.type}: ${most.error}` : '';
+  const finding = (failed > completed ? problem : note)(
+    check,
+    `${failed.toLocaleString('en')} of ${of} on "${queue}" failed in the last minute, ${failedPerSecond.toFixed(1)} a second.${why}`,
+    'They are tried again, so nothing is lost yet; what has spent its attempts becomes a dead letter.',
+    most
+      ? `holdfast jobs show ${most.example} has the whole error. After a deploy, roll back; until then holdfast queues pause ${queue} --type ${most.type} stops the damage.`
+      : `holdfast jobs ls --queue ${queue} --status pending shows the errors. After a deploy, roll back; until then holdfast queues pause ${queue} stops the damage.`,
+  );
+  return most ? { ...finding, quotes: { queue, type: most.type } } : finding;
+}
+
+export function judgeTrouble(workers: readonly WorkerRow[]): Finding[] {
+  return [judgeLeaked(workers), judgeKept(workers)];
+}
+
+function judgeLeaked(workers: readonly WorkerRow[]): Finding {
+  const check = 'leaked handlers';
+  const found = workers.flatMap(leakedIn).sort((a, b) => b.handlers - a.handlers);
+  if (found.length === 0) return ok(check, 'no handler runs on without its job');
+  const each = found.map(
+    ({ worker, queue, type, handlers }) =>
+      `${many(handlers, 'handler')} of ${type} (${queue}) in worker ${worker}`,
+  );
+  const ids = [...new Set(found.map(({ worker }) => worker))];
+  return note(
+    check,
+    `Handlers run on although their jobs have left: ${firstFew(each, NAMED, 'type')}.`,
+    'Their jobs were cancelled, timed out or lost. Their places are free again, but what they hold (memory, connections) is not.',
+    lines(
+      'Let the handler listen to ctx.signal, or give what it waits for a time limit. Until then restart or drain the worker:',
+      ...ids.slice(0, NAMED).map((id) => `holdfast workers drain ${id}`),
+    ),
+  );
+}
+
+function judgeKept(workers: readonly WorkerRow[]): Finding {
+  const check = 'refused outcomes';
+  const found = workers.flatMap(keptIn).sort((a, b) => b.jobs - a.jobs);
+  if (found.length === 0) return ok(check, 'the database takes how jobs end');
+  const each = found.map(
+    ({ worker, queue, jobs, why }) =>
+      `${many(jobs, 'job')} of "${queue}" in worker ${worker} (${why})`,
+  );
+  return problem(
+    check,
+    `Jobs have ended and the database refuses to write it: ${firstFew(each, NAMED, 'queue')}.`,
+    'Their outcomes are kept and tried again while the leases hold. A worker with as many as handlers starts nothing more; if it stops now, these jobs run again.',
+    'Remove the reason: 42501 is a missing right (run node_modules/holdfast/dist/roles.sql as the owner of the schema), 42P01 a missing table (see "schema drift"), 55P03 a lock (see "locks"). Do not restart the workers before.',
   );
 }

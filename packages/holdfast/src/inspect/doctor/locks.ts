@@ -1,9 +1,15 @@
-/** Who blocks whom, and who holds what maintenance needs; each with the statement that ends it. */
-import type { Executor } from '../../postgres/queryable.js';
-import { int8, type Row, statement, text } from '../../postgres/statement.js';
+import { int8, text } from '../../postgres/statement.js';
 import { ending, limitOf, lockedBy } from '../explain/locked.js';
-import { endStatement, sessionWords, wantedWords } from '../reading/lock-words.js';
-import { behind, type LockSession, rootBlockers } from '../reading/locks.js';
+import { type Answer, asks } from '../reading/asks.js';
+import {
+  AGAINST_WRITERS,
+  behind,
+  endStatement,
+  type LockSession,
+  rootBlockers,
+  sessionWords,
+  wantedWords,
+} from '../reading/locks.js';
 import type { LimitLock } from '../reading/row-locks.js';
 import { many, span } from '../reading/words.js';
 import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
@@ -16,8 +22,8 @@ const STATEMENT_LENGTH = 160;
 const NOTHING_MOVES =
   'Whoever needs the lock waits behind it, or gives up after half a second and tries again: claims, settles and enqueues stand still.';
 
-const fix = (one: LockSession) =>
-  lines('End its transaction where it was begun, or here:', endStatement(one));
+const END_IT = 'End its transaction where it was begun, or here:';
+const fix = (one: LockSession) => lines(END_IT, endStatement(one));
 
 export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Finding[] {
   const roots = rootBlockers(sessions).filter((root) =>
@@ -25,7 +31,9 @@ export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Fi
   );
   const others = sessions.filter((one) => !roots.includes(one) && one.blockedBy.length === 0);
   const strong = others.filter(
-    (one) => isStrong(one.holdsMode) && (one.openMs ?? limits.lockedMs) >= limits.lockedMs,
+    (one) =>
+      AGAINST_WRITERS.includes(one.holdsMode ?? '') &&
+      (one.openMs ?? limits.lockedMs) >= limits.lockedMs,
   );
   const idle = others.filter(
     (one) =>
@@ -40,12 +48,6 @@ export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Fi
   ].slice(0, MOST);
   return findings.length > 0 ? findings : [ok(CHECK, 'nobody waits for a lock of this schema')];
 }
-
-/** One that readers or writers of a table wait for. */
-const isStrong = (mode: string | null) =>
-  ['AccessExclusiveLock', 'ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock'].includes(
-    mode ?? '',
-  );
 
 function blocking(root: LockSession, waiting: readonly LockSession[]): Finding {
   const held = root.holds === null ? 'a lock' : `${root.holdsMode} on ${root.holds}`;
@@ -64,21 +66,15 @@ function blocking(root: LockSession, waiting: readonly LockSession[]): Finding {
 }
 
 function holding(one: LockSession): Finding {
-  return problem(
-    CHECK,
-    `${capital(sessionWords(one))} holds ${one.holdsMode} on ${one.holds}${opened(one)}${saying(one)}.`,
-    NOTHING_MOVES,
-    fix(one),
-  );
+  const text = `${capital(sessionWords(one))} holds ${one.holdsMode} on ${one.holds}${opened(one)}${saying(one)}.`;
+  return problem(CHECK, text, NOTHING_MOVES, fix(one));
 }
 
 function sleeping(one: LockSession): Finding {
-  return note(
-    CHECK,
-    `${capital(sessionWords(one))} has a transaction open${opened(one)} that touched ${one.holds ?? 'a queue'}${saying(one)}.`,
-    'Rows that it has changed are passed over. A change of the table would wait for it, and everybody behind that.',
-    fix(one),
-  );
+  const text = `${capital(sessionWords(one))} has a transaction open${opened(one)} that touched ${one.holds ?? 'a queue'}${saying(one)}.`;
+  const why =
+    'Rows that it has changed are passed over. A change of the table would wait for it, and everybody behind that.';
+  return note(CHECK, text, why, fix(one));
 }
 
 const capital = (words: string) => words[0]?.toUpperCase() + words.slice(1);
@@ -92,7 +88,8 @@ function saying({ query, state }: LockSession): string {
   return ` (${state === 'active' ? 'its statement' : 'its last statement'}: ${cut})`;
 }
 
-export const askMaintenanceLock = statement({
+/** `keys`: those of the advisory lock of the queue's maintenance. */
+export const readMaintenanceLock = asks({
   name: 'doctor_maintenance_lock',
   text: `
 SELECT h.what, h.pid::text AS pid, coalesce(nullif(a.application_name, ''), 'no name') AS application,
@@ -123,23 +120,12 @@ LIMIT 5`,
     state: text.orNull,
     open_ms: int8.orNull,
   },
+  params: (keys: readonly [number, number]) => keys,
 });
 
-export type MaintenanceHolder = Row<typeof askMaintenanceLock.columns>;
+export type MaintenanceHolder = Answer<typeof readMaintenanceLock>;
 
-/** `keys`: those of the advisory lock of the queue's maintenance. */
-export function readMaintenanceLock(
-  db: Executor,
-  names: { readonly schema: string; readonly queue: string },
-  keys: readonly [number, number],
-): Promise<MaintenanceHolder[]> {
-  return db.run(askMaintenanceLock, names, [...keys]);
-}
-
-/**
- * `idleMs`: since the last round began; null: never. An ordinary user does not see since when others hold it. Then it is
- * held for too long when no round has begun for long.
- */
+/** `idleMs`: since the last round began; null: never. It counts for a user who may not see since when others hold the lock. */
 export function judgeMaintenanceLock(
   queue: string,
   holders: readonly MaintenanceHolder[],
@@ -161,10 +147,7 @@ export function judgeMaintenanceLock(
           ? `and of its rounds ${last}. Since when, this user may not see.`
           : `for ${span(openMs)}.`),
       'No worker can begin a round meanwhile: vanished workers are not declared dead, their jobs not returned, nothing is pruned.',
-      lines(
-        'End its transaction where it was begun, or here:',
-        `SELECT pg_terminate_backend(${pid});`,
-      ),
+      lines(END_IT, `SELECT pg_terminate_backend(${pid});`),
     ),
   );
 }

@@ -1,7 +1,4 @@
-/**
- * Does a notification arrive? One connection listens and stays idle, as a sleeping worker does; another
- * one speaks. Behind a transaction pooler the listener receives nothing, because it owns no session.
- */
+/** Does a notification arrive at an idle listener? Behind a transaction pooler it does not: a listener owns no session there. */
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 

@@ -1,12 +1,10 @@
 /** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
 import { isLive, isSilent, saysOf } from '../fleet/workers.js';
-import { MOST_POISON } from '../job/poison.js';
+import { MOST_POISON } from '../job/failures.js';
 import type { Overview, QueueOverview, WorkerOverview } from '../queue/overview.js';
-import { describePaused, isPartlyPaused } from '../queue/paused.js';
-import type { QueueRow } from '../queue/queues.js';
-import { many, span } from '../reading/words.js';
-import type { Finding, Limits } from './doctor.js';
-import { lines, note, ok, problem } from './doctor.js';
+import { describePaused, isPartlyPaused, type QueueRow } from '../queue/queues.js';
+import { many, shellWord, span } from '../reading/words.js';
+import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
 
 const since = (at: string, time: string | null) =>
   time === null ? 0 : Date.parse(at) - Date.parse(time);
@@ -90,9 +88,6 @@ function resumes({ name, pausedTypes, pausedKeys }: QueueRow): string[] {
   const more = all.length - RESUMES;
   return more > 0 ? [...all.slice(0, RESUMES), `and ${more} more: holdfast queues ls --json`] : all;
 }
-
-const shellWord = (word: string) =>
-  /^[\w.:@/+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 const verb = ({ pausedTypes, pausedKeys }: QueueRow) =>
   pausedTypes.length + pausedKeys.length === 1 ? 'is' : 'are';
@@ -188,53 +183,42 @@ export function judgeWorkers({ queues, workers }: Overview, counted = true): Fin
   const alive = workers.filter(({ worker }) => worker.status === 'alive');
   const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
   const about = queues.some(({ counts }) => counts.approximate) ? 'about ' : '';
+  const check = 'workers';
   if (alive.length === 0) {
-    if (!counted) {
-      const text = 'No worker is alive; how many jobs wait could not be counted.';
-      return [problem('workers', text, 'Nothing runs.', 'holdfast work')];
+    const start = 'holdfast work';
+    if (counted && waits === 0) {
+      const why = 'Nothing waits either; what is enqueued from now on will.';
+      return [note(check, 'No worker is alive.', why, start)];
     }
-    if (waits === 0)
-      return [
-        note(
-          'workers',
-          'No worker is alive.',
-          'Nothing waits either; what is enqueued from now on will.',
-          'holdfast work',
-        ),
-      ];
+    const text = counted
+      ? `No worker is alive and ${about}${many(waits, 'job waits', 'jobs wait')}.`
+      : 'No worker is alive; how many jobs wait could not be counted.';
+    return [problem(check, text, 'Nothing runs.', start)];
+  }
+  const silent = alive.filter(({ worker }) => isSilent(worker));
+  const versions = ['holdfast', 'version'].flatMap((fact) => mixed(alive, fact));
+  if (silent.length === 0) return [ok(check, `${alive.length} alive`), ...versions];
+  const who = silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ');
+  if (silent.length === alive.length) {
+    // Nobody is left who could declare them dead.
     return [
       problem(
-        'workers',
-        `No worker is alive and ${about}${many(waits, 'job waits', 'jobs wait')}.`,
-        'Nothing runs.',
+        check,
+        `No worker sends heartbeats: ${who} registered as alive, but not seen for so long. ${many(waits, 'job')} wait.`,
+        'Nothing runs. What they hold comes back when another worker declares them dead, and there is none.',
         'holdfast work',
       ),
     ];
   }
-  const silent = alive.filter(({ worker }) => isSilent(worker));
-  if (silent.length === alive.length) return [allSilent(silent, waits)];
   return [
-    silent.length === 0
-      ? ok('workers', `${alive.length} alive`)
-      : problem(
-          'workers',
-          `${silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ')} registered as alive, but not seen for so long.`,
-          'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
-          'Start another worker, whose maintenance declares them dead; then look after their hosts.',
-        ),
-    ...['holdfast', 'version'].flatMap((fact) => mixed(alive, fact)),
+    problem(
+      check,
+      `${who} registered as alive, but not seen for so long.`,
+      'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
+      'Start another worker, whose maintenance declares them dead; then look after their hosts.',
+    ),
+    ...versions,
   ];
-}
-
-/** Nobody is left who could declare them dead. */
-function allSilent(silent: readonly WorkerOverview[], waits: number): Finding {
-  const who = silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ');
-  return problem(
-    'workers',
-    `No worker sends heartbeats: ${who} registered as alive, but not seen for so long. ${many(waits, 'job')} wait.`,
-    'Nothing runs. What they hold comes back when another worker declares them dead, and there is none.',
-    'holdfast work',
-  );
 }
 
 function mixed(alive: readonly WorkerOverview[], fact: string): Finding[] {

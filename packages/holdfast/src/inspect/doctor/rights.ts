@@ -1,7 +1,4 @@
-/**
- * May this user do what it is meant for? What it may do with `inbox` says what that is: work, operate, look or
- * enqueue. Then it needs the same rights everywhere. A user who only looks is as well as one who works.
- */
+/** May this user do everywhere what it may do with `inbox`: work, operate, look or enqueue? */
 import type { Executor } from '../../postgres/queryable.js';
 import { grantTexts, type Rights, type Role, rightsOf, tableText } from '../reading/rights.js';
 import { type Finding, ok, problem } from './doctor.js';
@@ -43,7 +40,6 @@ function lacking(schema: string, role: Role, rights: Rights): Finding {
   return problem('rights', text, WHY[role], grantFix(schema, role, rights));
 }
 
-/** For the owner of the schema. */
 export function grantFix(schema: string, role: Role, rights: Rights): string {
   return rights.missing.length <= MAX_GRANTS
     ? grantTexts(schema, rights).join(' ')

@@ -1,13 +1,13 @@
 /** The server: its version, whether it keeps what it has accepted, its clock, and its connections. */
 import { quoteName } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { bool, int4, int8, text } from '../../postgres/statement.js';
+import { type Answer, asksOne } from '../reading/asks.js';
 import { span } from '../reading/words.js';
-import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
+import { type Finding, type Limits, LOSES, lines, note, ok, problem } from './doctor.js';
 
 const OLDEST_VERSION = 15;
 
-export const askServer = statement({
+export const readServer = asksOne({
   name: 'doctor_server',
   text: `
 -- Of other users an ordinary one sees no type; what belongs to a database is a client or soon gone.
@@ -64,14 +64,7 @@ WHERE d.datname = current_database()`,
   },
 });
 
-export type Server = Row<typeof askServer.columns>;
-
-export async function readServer(db: Executor, schema: string): Promise<Server> {
-  const [row] = await db.run(askServer, { schema, queue: 'inbox' }, []);
-  return row as Server;
-}
-
-const LOSES = 'A job that enqueue has accepted can be gone after a crash of the server.';
+export type Server = Answer<typeof readServer>;
 
 export function judgeServer(server: Server, limits: Limits): Finding[] {
   return [
@@ -109,86 +102,65 @@ export function judgeServer(server: Server, limits: Limits): Finding[] {
 }
 
 function durability(server: Server): Finding[] {
-  const findings: Finding[] = [];
-  for (const [name, value] of [
-    ['fsync', server.fsync],
-    ['full_page_writes', server.fullPageWrites],
-  ] as const) {
-    findings.push(
-      value === 'on'
-        ? ok(name, 'on')
-        : problem(
-            name,
-            `${name} is ${value}.`,
-            `${LOSES} The whole database may be damaged.`,
-            lines(`ALTER SYSTEM SET ${name} = on;`, 'SELECT pg_reload_conf();'),
-          ),
-    );
-  }
-  return findings;
+  const settings = { fsync: server.fsync, full_page_writes: server.fullPageWrites };
+  return Object.entries(settings).map(([name, value]) =>
+    value === 'on'
+      ? ok(name, 'on')
+      : problem(
+          name,
+          `${name} is ${value}.`,
+          `${LOSES} The whole database may be damaged.`,
+          lines(`ALTER SYSTEM SET ${name} = on;`, 'SELECT pg_reload_conf();'),
+        ),
+  );
 }
 
 /** The server's own limit, and those of the database and of a role, which refuse clients while the server has room. */
 function connections(server: Server, limits: Limits): Finding[] {
-  const { database, role } = server;
-  const scopes = [
-    {
-      used: server.connections,
-      limit: server.connectionLimit,
-      of: '',
-      raise: ['or raise max_connections.'],
-    },
-    {
-      used: server.databaseConnections,
-      limit: server.databaseLimit,
-      of: ` of the database "${database}"`,
-      raise: ['or raise the limit:', `ALTER DATABASE ${quoteName(database)} CONNECTION LIMIT -1;`],
-    },
-    {
-      used: server.roleConnections ?? 0,
-      limit: server.roleLimit,
-      of: ` of the role "${role}"`,
-      raise: ['or raise the limit:', `ALTER ROLE ${quoteName(role ?? '')} CONNECTION LIMIT -1;`],
-    },
-  ];
-  return scopes.flatMap(({ used, limit, of, raise: [how, ...statements] }) => {
+  const judge = (used: number, limit: number | null, of: string, ...raise: readonly string[]) => {
     if (limit === null) return [];
     const text = `${used} of ${limit} connections${of} are in use`;
     if (used < limit * limits.connectionShare) return [ok('connections', text)];
-    return [
-      problem(
-        'connections',
-        `${text}.`,
-        'A worker that finds no connection cannot claim, renew or settle; its leases expire.',
-        lines(`Close what is idle, put a pooler in front of producers, ${how}`, ...statements),
-      ),
-    ];
-  });
+    const why =
+      'A worker that finds no connection cannot claim, renew or settle; its leases expire.';
+    const [how, ...statements] = raise;
+    const fix = `Close what is idle, put a pooler in front of producers, or raise ${how}`;
+    return [problem('connections', `${text}.`, why, lines(fix, ...statements))];
+  };
+  const unlimited = (what: string, name: string | null) =>
+    `ALTER ${what} ${quoteName(name ?? '')} CONNECTION LIMIT -1;`;
+  const { database, role, connections, databaseConnections: ofDatabase } = server;
+  return [
+    ...judge(connections, server.connectionLimit, '', 'max_connections.'),
+    ...judge(
+      ...([ofDatabase, server.databaseLimit, ` of the database "${database}"`] as const),
+      ...['the limit:', unlimited('DATABASE', database)],
+    ),
+    ...judge(
+      ...([server.roleConnections ?? 0, server.roleLimit, ` of the role "${role}"`] as const),
+      ...['the limit:', unlimited('ROLE', role)],
+    ),
+  ];
 }
 
-/** How this process and the server see each other. */
 export interface Line {
   /** The process id that the server, or a pooler in its name, gave at connect. */
   readonly announcedPid: number;
   readonly backendPid: number;
-  /** The median of some round trips. */
   readonly roundTripMs: number;
   /** The database's clock minus this machine's. */
   readonly skewMs: number;
-  /**
-   * A notification to oneself arrived; null where it was not tried: behind a pooler, where it would leave traces, and
-   * on a replica, which refuses it.
-   */
+  /** A notification to oneself arrived; null: not tried, behind a pooler (it leaves traces) or on a replica (it is refused). */
   readonly received: boolean | null;
 }
 
 export function judgeLine(
-  line: Line,
+  { announcedPid, backendPid, received, roundTripMs, skewMs }: Line,
   limits: Limits,
   leaseMs: number,
   heartbeatMs: number,
 ): Finding[] {
-  const pooled = line.announcedPid !== line.backendPid;
+  const pooled = announcedPid !== backendPid;
   return [
     pooled
       ? note(
@@ -198,34 +170,27 @@ export function judgeLine(
           'Give workers a direct connection, or set listenUrl to one (docs/poolers.md).',
         )
       : ok('pooling', 'a direct connection'),
-    ...notifications(line.received, pooled),
-    roundTrip(line.roundTripMs, limits, leaseMs, heartbeatMs),
-    skew(line.skewMs, limits),
+    ...notifications(received, pooled),
+    roundTrip(roundTripMs, limits, leaseMs, heartbeatMs),
+    skew(skewMs, limits),
   ];
 }
 
 function notifications(received: boolean | null, pooled: boolean): Finding[] {
-  if (received) return [ok('notifications', 'received at once')];
+  const check = 'notifications';
+  if (received) return [ok(check, 'received at once')];
+  if (received === null && !pooled) return [];
   const why = 'Idle workers are not woken and find new jobs at their next poll only.';
-  if (pooled) {
-    return [
-      note(
-        'notifications',
+  const [text, fix] = pooled
+    ? [
         'Notifications do not reach a client behind a transaction pooler.',
-        why,
         'Set listenUrl to a direct connection.',
-      ),
-    ];
-  }
-  if (received === null) return [];
-  return [
-    problem(
-      'notifications',
-      'A notification to oneself did not arrive within a second.',
-      why,
-      'Look for a proxy between here and the server that drops messages; jobs are found by polling meanwhile.',
-    ),
-  ];
+      ]
+    : [
+        'A notification to oneself did not arrive within a second.',
+        'Look for a proxy between here and the server that drops messages; jobs are found by polling meanwhile.',
+      ];
+  return [(pooled ? note : problem)(check, text, why, fix)];
 }
 
 function roundTrip(ms: number, limits: Limits, leaseMs: number, heartbeatMs: number): Finding {

@@ -1,8 +1,8 @@
 /** Who keeps vacuum from cleaning up, and what is left lying about for it. */
 import { type Names, quoteLiteral } from '../../postgres/names.js';
-import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { bool, int8, text } from '../../postgres/statement.js';
 import type { QueueCounts } from '../queue/counts.js';
+import { type Answer, asks, asksOne } from '../reading/asks.js';
 import { instant } from '../reading/columns.js';
 import { many, span } from '../reading/words.js';
 import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
@@ -10,7 +10,7 @@ import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js
 // What holds back the cleaning of this database's tables: its own transactions, prepared ones, what a standby reports
 // (hot_standby_feedback, without a slot on the session that sends to it), and slots. A slot's catalog_xmin holds back
 // the catalogs only.
-export const askHorizon = statement({
+export const readHorizon = asks({
   name: 'doctor_horizon',
   text: `
 SELECT h.kind, h.who, h.state, h.xids, h.open_ms
@@ -44,11 +44,7 @@ LIMIT 50`,
   columns: { kind: text, who: text, state: text.orNull, xids: int8, open_ms: int8.orNull },
 });
 
-export type Holder = Row<typeof askHorizon.columns>;
-
-export function readHorizon(db: Executor, schema: string): Promise<Holder[]> {
-  return db.run(askHorizon, { schema, queue: 'inbox' }, []);
-}
+export type Holder = Answer<typeof readHorizon>;
 
 const SLOT = (name: string) =>
   lines(
@@ -127,7 +123,7 @@ function judgeHidden(hidden: readonly Holder[]): Finding {
   );
 }
 
-export const askVacuum = statement({
+export const readVacuum = asksOne({
   name: 'doctor_vacuum',
   text: `
 SELECT greatest(s.last_autovacuum, s.last_vacuum) AS vacuumed_at,
@@ -141,12 +137,7 @@ WHERE c.oid = 'holdfast.inbox'::regclass`,
   columns: { vacuumed_at: instant, counted: bool, disabled: bool },
 });
 
-export type Vacuum = Row<typeof askVacuum.columns>;
-
-export async function readVacuum(db: Executor, names: Names): Promise<Vacuum> {
-  const [row] = await db.run(askVacuum, names, []);
-  return row as Vacuum;
-}
+export type Vacuum = Answer<typeof readVacuum>;
 
 /** A row of a queue takes well under a kilobyte; with the room that pages keep free, three. */
 const ROOMY_BYTES = 20_000;

@@ -1,20 +1,21 @@
-/**
- * Why is this job not running? One answer in words, with the facts it rests on. Where several reasons hold
- * at once, the one that a person has to act on comes first, and the others follow.
- */
+/** Why is this job not running? The reason that a person has to act on comes first; the others that hold follow. */
 import type { Executor } from '../../postgres/queryable.js';
 import type { ShownJob } from '../job/show.js';
 import { type RingOwner, readSituation, type Situation } from './facts/situation.js';
-import { keyHeld, laterRuns } from './key.js';
+import { groupFull, keyFull, keyHeld, laterRuns } from './key.js';
 import { limitReached, rateLimited } from './limits.js';
 import { limitLocked, rowLocked } from './locked.js';
-import { deadLetter, ended, inHand } from './outcomes.js';
-import { partPaused } from './paused.js';
-import { nobodyHandles, notDue, paused, type Reason, suspect } from './reasons.js';
-import { fromSchedule } from './schedule.js';
+import { deadLetter, ended, inHand, unknown } from './outcomes.js';
+import {
+  fromSchedule,
+  nobodyHandles,
+  notDue,
+  partPaused,
+  paused,
+  type Reason,
+  suspect,
+} from './reasons.js';
 import { itsTurn, noneIsFree } from './turn.js';
-import { unknown } from './unknown.js';
-import { groupFull, keyFull } from './window.js';
 
 export interface Explanation extends Reason {
   readonly id: string;

@@ -1,7 +1,9 @@
-/** A job of a queue that is read by key, whose key is held by another one. */
-import { firstLine, span } from '../reading/words.js';
+/** A job of a queue that is read by key: another one holds the key, or its key or group has all that it may have. */
+import { firstLine, many, span } from '../reading/words.js';
+import type { Window } from './facts/line.js';
 import { type Situation, SUSPECT_FROM } from './facts/situation.js';
 import {
+  because,
   clock,
   counted,
   describeWorker,
@@ -32,7 +34,7 @@ export function keyHeld(situation: Situation): Reason | null {
     const until = `until ${clock(head.leaseExpiresAt)}`;
     const ago = head.claimedAt ? ` for ${span(sinceMs(situation, head.claimedAt))},` : '';
     const what = `is leased by ${describeWorker(situation, head.claimedBy)}${ago} ${until}`;
-    return { code: 'key_held', text: text(what), fix: null };
+    return because('key_held', text(what));
   }
   const nobody = nobodyFor(situation, head);
   if (nobody && inMs <= 0) {
@@ -53,7 +55,7 @@ export function keyHeld(situation: Situation): Reason | null {
     const retries = head.attempts > 0 ? 'is retrying' : 'waits for its time';
     const why = head.lastOutcome === 'snoozed' ? 'is snoozed' : retries;
     const what = `${why} until ${clock(head.runAt)} (in ${span(inMs)})`;
-    return { code: 'key_held', text: text(what), fix: null };
+    return because('key_held', text(what));
   }
   return {
     code: 'key_held',
@@ -66,11 +68,53 @@ export function keyHeld(situation: Situation): Reason | null {
 export function laterRuns(situation: Situation): Reason | null {
   const { job, behind } = situation;
   if (!behind?.running) return null;
-  return {
-    code: 'key_held',
-    text:
-      `Its key ${job.partitionKey} is held by job ${behind.running}, which was enqueued at the same time, was ` +
+  return because(
+    'key_held',
+    `Its key ${job.partitionKey} is held by job ${behind.running}, which was enqueued at the same time, was ` +
       `seen first and is run by ${describeWorker(situation, behind.worker)}.`,
-    fix: null,
+  );
+}
+
+export function keyFull(situation: Situation): Reason | null {
+  const { job, queue, window } = situation;
+  if (!window || queue.perKey === null || window.keyJobs < queue.perKey) return null;
+  const longest =
+    window.longest === null
+      ? ''
+      : ` The longest is job ${window.longest}, on ${describeWorker(situation, window.worker)} for ${span(sinceMs(situation, window.since))}.`;
+  return {
+    code: 'key_full',
+    text:
+      `${many(window.keyJobs, 'job')} of its key ${job.partitionKey} ${window.keyJobs === 1 ? 'is' : 'are'} in the hands of workers, and the queue ` +
+      `"${queue.name}" allows ${queue.perKey} at once (perKey).${longest}${lineOf(window)}`,
+    fix: `Wait, or allow more: holdfast queues set ${queue.name} --per-key ${queue.perKey + 1}`,
+  };
+}
+
+export function groupFull({ job, queue, window }: Situation): Reason | null {
+  if (!window || queue.perGroup === null || job.groupKey === null) return null;
+  if (window.groupJobs < queue.perGroup) return null;
+  return {
+    code: 'group_full',
+    text:
+      `${many(window.groupJobs, 'job')} of its group ${job.groupKey} ${window.groupJobs === 1 ? 'is' : 'are'} in the hands of workers, and the queue ` +
+      `"${queue.name}" allows ${queue.perGroup} at once (perGroup).`,
+    fix: `Wait, or allow more: holdfast queues set ${queue.name} --per-group ${queue.perGroup + 1}`,
+  };
+}
+
+const lineOf = ({ before }: Window) =>
+  before === 0
+    ? ''
+    : ` Of its key, ${counted(before, 'job')} that became due earlier wait before it.`;
+
+/** What comes before it when neither is full. */
+export function inTurn({ queue, window }: Situation): { text: string; isNext: boolean } {
+  const before = window?.before ?? 0;
+  const turn = queue.fair ? ', and keys take turns' : '';
+  if (before === 0) return { text: `it is the next of its key${turn}.`, isNext: true };
+  return {
+    text: `before it wait ${counted(before, 'job')} of its key that became due earlier${turn}.`,
+    isNext: false,
   };
 }

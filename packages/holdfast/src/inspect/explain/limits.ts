@@ -1,7 +1,7 @@
 /** A job whose type, or whose queue, is limited in the whole fleet: no permit is free, or no token is there. */
 import type { LimitRow } from '../queue/limits.js';
 import { many, span } from '../reading/words.js';
-import { MAX_AHEAD } from './facts/ahead.js';
+import { MAX_AHEAD } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
 import { clock, type Reason, sinceMs } from './reasons.js';
 
@@ -16,7 +16,6 @@ function rateText(row: LimitRow): string {
   return `at most ${(rateLimit ?? 0).toLocaleString('en')} ${whose(row)}${each} start in ${span(ratePerMs ?? 0)}, in the whole fleet`;
 }
 
-/** It is due, and no token is there yet. */
 export function rateLimited(situation: Situation): Reason | null {
   const { limits: found, job } = situation;
   const rates = found?.limits.filter(({ row }) => row.rateLimit !== null) ?? [];
@@ -53,7 +52,6 @@ function startText(situation: Situation, row: LimitRow): string {
   );
 }
 
-/** All permits are taken. */
 export function limitReached({ limits: found }: Situation): Reason | null {
   const full = found?.limits.find(
     ({ row, running }) => row.concurrency !== null && running >= row.concurrency,

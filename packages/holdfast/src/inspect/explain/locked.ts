@@ -33,7 +33,6 @@ export function limitLocked({ limits, queue }: Situation): Reason | null {
   };
 }
 
-/** In words. */
 export const limitOf = ({ type }: Pick<LimitLock, 'type'>, queue: string) =>
   type === null ? `the limit of queue "${queue}"` : `the limit of "${type}"`;
 

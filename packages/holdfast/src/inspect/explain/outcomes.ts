@@ -1,8 +1,16 @@
-/** What is to be said of a job that does not wait: somebody has it, or it has ended. */
+/** A job that does not wait: somebody has it, it has ended, or nobody knows it; then the answer says only what is possible. */
 import { isLive, isSilent } from '../fleet/workers.js';
 import { firstLine, many, span } from '../reading/words.js';
-import type { Situation } from './facts/situation.js';
-import { clock, counted, describeWorker, lastEvent, type Reason, sinceMs } from './reasons.js';
+import type { Situation, Unknown } from './facts/situation.js';
+import {
+  because,
+  clock,
+  counted,
+  describeWorker,
+  lastEvent,
+  type Reason,
+  sinceMs,
+} from './reasons.js';
 
 const START = 'Start a worker: holdfast work';
 
@@ -26,18 +34,16 @@ export function inHand(situation: Situation): Reason {
   }
   const until = `${clock(job.leaseExpiresAt)} (in ${span(-expiredMs)})`;
   if (!owner) {
-    return {
-      code: 'owner_dead',
-      text: `Its owner, ${who}, is nobody that could be found dead: it was claimed by hand, or by a worker of long ago. Others take it in ${attempt} when the lease ends at ${until}.`,
-      fix: null,
-    };
+    return because(
+      'owner_dead',
+      `Its owner, ${who}, is nobody that could be found dead: it was claimed by hand, or by a worker of long ago. Others take it in ${attempt} when the lease ends at ${until}.`,
+    );
   }
   if (owner.status === 'dead') {
-    return {
-      code: 'owner_dead',
-      text: `Its owner, ${who}, is gone in ${attempt}: the next round of maintenance takes it back, at the latest when the lease ends at ${until}.`,
-      fix: null,
-    };
+    return because(
+      'owner_dead',
+      `Its owner, ${who}, is gone in ${attempt}: the next round of maintenance takes it back, at the latest when the lease ends at ${until}.`,
+    );
   }
   if (isSilent(owner)) {
     return {
@@ -52,11 +58,10 @@ export function inHand(situation: Situation): Reason {
   }
   // A claim by hand need not say when.
   const ago = job.claimedAt ? ` ${span(sinceMs(situation, job.claimedAt))} ago` : '';
-  return {
-    code: 'running',
-    text: `It is running${job.isolated ? ' alone in its process' : ''}: ${who} claimed it${ago}, in ${attempt}, with a lease until ${until}.`,
-    fix: null,
-  };
+  return because(
+    'running',
+    `It is running${job.isolated ? ' alone in its process' : ''}: ${who} claimed it${ago}, in ${attempt}, with a lease until ${until}.`,
+  );
 }
 
 export function deadLetter(situation: Situation): Reason {
@@ -87,23 +92,67 @@ export function ended(situation: Situation): Reason {
   const when = `${clock(job.completedAt)} (${span(sinceMs(situation, job.completedAt))} ago)`;
   if (job.status === 'completed') {
     const by = job.claimedBy ? ` by worker ${job.claimedBy}` : '';
-    return {
-      code: 'completed',
-      text: `It was completed at ${when}${by} in attempt ${job.attempts}.`,
-      fix: null,
-    };
+    return because('completed', `It was completed at ${when}${by} in attempt ${job.attempts}.`);
   }
   const why = errorOf(job.lastError);
   if (job.status === 'cancelled') {
+    return because('cancelled', `It was cancelled at ${when}${why ? `: ${why}` : ''}.`);
+  }
+  return because(
+    'discarded',
+    `It was a dead letter and was discarded at ${when}${why ? `; its error was: ${why}` : ''}.`,
+  );
+}
+
+const NEVER = 'it was never enqueued here, or its transaction was rolled back or is still open';
+const GONE = 'it ended, and its row was pruned, deleted, or lost in a restore';
+const CANNOT = 'It cannot be known which';
+
+export function unknown(about: Unknown): Reason {
+  const names = about.queues.map(({ name }) => `"${name}"`).join(', ') || 'any queue';
+  const { filtered } = about.trace;
+  if (filtered.length > 0) {
+    const whose = filtered.map((name) => `"${name}"`).join(', ');
     return {
-      code: 'cancelled',
-      text: `It was cancelled at ${when}${why ? `: ${why}` : ''}.`,
-      fix: null,
+      code: 'unknown',
+      text:
+        `No job with this id can be seen in ${names}, nor in the archive. Row level security is on for ${whose} and ` +
+        'hides rows from this user: the job may be there, and what workers see depends on their user.',
+      fix: 'holdfast doctor names the tables, with the statement to switch it off; or ask again as a user whom it shows everything.',
     };
   }
-  return {
-    code: 'discarded',
-    text: `It was a dead letter and was discarded at ${when}${why ? `; its error was: ${why}` : ''}.`,
-    fix: null,
-  };
+  const where = `No job with this id is in ${names}, nor in the archive.`;
+  return because('unknown', `${where} ${possible(about)}`);
+}
+
+function possible({ queues, nowMs, trace }: Unknown): string {
+  if (trace.ran) {
+    return (
+      'A claim or an effect marker of it is left, so it was here and was run. ' +
+      'How it ended cannot be known: its row in the archive is gone.'
+    );
+  }
+  const since = trace.madeMs === null ? null : nowMs - trace.madeMs;
+  if (since === null || since < 0) {
+    return `${CANNOT}: ${NEVER}; or ${GONE}. (The id does not say when it was made.)`;
+  }
+  const kept = Math.max(0, ...queues.map((queue) => queue.archiveRetentionMs));
+  const made = `Its id was made ${span(since)} ago`;
+  if (since > kept) {
+    const keeps =
+      kept === 0 ? 'nothing is kept of jobs that ended' : `the archive keeps ${span(kept)}`;
+    return `${made} and ${keeps}: if it ran, it was pruned since. ${CANNOT}: ${NEVER}; or ${GONE}.`;
+  }
+  if (trace.uncovered.length > 0) {
+    const whose = trace.uncovered.map((name) => `"${name}"`).join(', ');
+    return (
+      `${made}, which the archive should still cover, but that of ${whose} has nothing that ended before: ` +
+      `it is new, or it was pruned or not restored. ${CANNOT}: ${NEVER}; or ${GONE}.`
+    );
+  }
+  return (
+    `${made}, and the archive reaches further back: a job that ended should be there. Most likely its transaction ` +
+    'was rolled back or is still open, or it belongs to another database. Whether its row was deleted by hand, ' +
+    'or lost in a restore to an earlier moment, cannot be known.'
+  );
 }

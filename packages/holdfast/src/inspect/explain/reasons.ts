@@ -1,10 +1,7 @@
-/**
- * The reasons for which a job waits, one function for each. Each looks at the situation and gives its
- * reason in words with the facts and the command that mends it, or null when it does not apply.
- */
-
+/** The reasons for which a job waits: a function for each gives its words, facts and fix, or null when it does not apply. */
 import { handlesVersion, isSilent, type WorkerRow } from '../fleet/workers.js';
-import { firstLine, many, span } from '../reading/words.js';
+import type { ShownJob } from '../job/show.js';
+import { firstLine, many, shellWord, span } from '../reading/words.js';
 import { MAX_LINE } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
 
@@ -48,6 +45,9 @@ export interface Reason {
   /** The text quotes the error of another job, of this type. */
   readonly quotes?: string;
 }
+
+/** With nothing that a person need do. */
+export const because = (code: ReasonCode, text: string): Reason => ({ code, text, fix: null });
 
 export const sinceMs = (situation: Situation, time: string | null) =>
   time === null ? 0 : situation.nowMs - Date.parse(time);
@@ -119,7 +119,6 @@ interface HistoryEvent {
   readonly times?: number;
 }
 
-/** How its last attempt ended that did not complete it. */
 export function lastEvent({ job }: Situation): HistoryEvent | null {
   const history = Array.isArray(job.history) ? (job.history as HistoryEvent[]) : [];
   return history.at(-1) ?? null;
@@ -134,24 +133,20 @@ export function notDue(situation: Situation): Reason | null {
   if (last?.outcome === 'snoozed') {
     const often =
       (last.times ?? 1) > 1 ? `, ${many(last.times as number, 'time')} in a row by now` : '';
-    return {
-      code: 'snoozed',
-      text:
-        `Its handler snoozed it ${span(sinceMs(situation, last.at ?? null))} ago${often}: ` +
+    return because(
+      'snoozed',
+      `Its handler snoozed it ${span(sinceMs(situation, last.at ?? null))} ago${often}: ` +
         `it is due again at ${when}, and no attempt was spent.`,
-      fix: null,
-    };
+    );
   }
   if (job.attempts === 0) {
-    return { code: 'not_due', text: `It waits for its time, ${when}.`, fix: null };
+    return because('not_due', `It waits for its time, ${when}.`);
   }
-  return {
-    code: 'retrying',
-    text:
-      `Attempt ${job.attempts} of ${job.maxAttempts} failed (${firstLine(job.lastError)}); ` +
+  return because(
+    'retrying',
+    `Attempt ${job.attempts} of ${job.maxAttempts} failed (${firstLine(job.lastError)}); ` +
       `the next one is due at ${when}.`,
-    fix: null,
-  };
+  );
 }
 
 export const times = (count: number) => (count === 2 ? 'twice' : `${count} times`);
@@ -170,12 +165,43 @@ export function suspect(situation: Situation): Reason | null {
     suspects.running > 0
       ? `${many(suspects.running, 'suspect')} ${suspects.running === 1 ? 'runs' : 'run'} now, on worker ${suspects.worker}, for ${span(sinceMs(situation, suspects.since))}`
       : 'none runs now';
-  return {
-    code: 'suspect',
-    text:
-      `Its worker vanished ${times(job.crashes)} while it held the job, so it is a suspect: it runs apart from ` +
+  return because(
+    'suspect',
+    `Its worker vanished ${times(job.crashes)} while it held the job, so it is a suspect: it runs apart from ` +
       `other jobs, ${how}, and in the whole fleet one group of suspects runs at a time. ` +
       `${now[0]?.toUpperCase()}${now.slice(1)}; ${many(suspects.before, 'other suspect')} ${suspects.before === 1 ? 'comes' : 'come'} before it.`,
-    fix: null,
+  );
+}
+
+export function partPaused({ queue, job }: Situation): Reason | null {
+  const resume = `holdfast queues resume ${queue.name}`;
+  if (queue.pausedTypes.includes(job.type)) {
+    return {
+      code: 'type_paused',
+      text: `The type "${job.type}" of the queue "${queue.name}" is paused: its jobs are accepted and none is claimed.`,
+      fix: `${resume} --type ${job.type}`,
+    };
+  }
+  if (!queue.pausedKeys.includes(job.partitionKey)) return null;
+  return {
+    code: 'key_paused',
+    text: `The key ${job.partitionKey} of the queue "${queue.name}" is paused: its jobs are accepted and none is claimed.`,
+    fix: `${resume} --partition-key ${shellWord(job.partitionKey)}`,
   };
+}
+
+/** It comes last: it keeps no job from running. */
+export function fromSchedule({ headers }: ShownJob): Reason[] {
+  const { holdfast_schedule: name, holdfast_scheduled_at: instant } = (headers ?? {}) as Record<
+    string,
+    string | undefined
+  >;
+  if (name === undefined) return [];
+  return [
+    {
+      code: 'from_schedule',
+      text: `It was made by schedule "${name}" for ${instant ?? 'an instant that it does not say'}.`,
+      fix: null,
+    },
+  ];
 }

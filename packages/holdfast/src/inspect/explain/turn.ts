@@ -1,14 +1,11 @@
-/**
- * A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler
- * for it. That it is the next is said only where nothing comes before it and somebody is free.
- */
-import { keptIn, leakedIn } from '../fleet/trouble.js';
+/** A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler for it. */
+import { keptIn, leakedIn } from '../fleet/reports.js';
 import { firstFew, many, span } from '../reading/words.js';
-import { type Ahead, MAX_AHEAD } from './facts/ahead.js';
+import { type Ahead, MAX_AHEAD } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
 import { type AbleWorker, describeAble, describeTrouble } from './facts/workers.js';
+import { inTurn } from './key.js';
 import { describeWorker, type Reason, type ReasonCode, sinceMs } from './reasons.js';
-import { inTurn } from './window.js';
 
 /** A free worker takes what it can run within about a second; after this long something is amiss. */
 const OVERDUE_MS = 10_000;
@@ -122,7 +119,6 @@ function byTime(found: Ahead | null, situation: Situation): Line {
   };
 }
 
-/** For how long more urgent jobs go first. */
 function ageing(situation: Situation): string {
   const { ageAfterMs } = situation.queue;
   if (ageAfterMs === null) return '';
@@ -132,7 +128,6 @@ function ageing(situation: Situation): string {
     : ` From ${span(ageAfterMs)} on it ${share}.`;
 }
 
-/** Null: none. */
 function partOf(jobs: number, read: number, noun: string): string | null {
   if (jobs === 0) return null;
   return read >= MAX_AHEAD ? `${jobs.toLocaleString('en')} or more ${noun}s` : many(jobs, noun);
@@ -150,7 +145,6 @@ function firstOfItsKey(situation: Situation): Line {
   };
 }
 
-/** Who could take it, and what they are doing. */
 function whoCan({ able, nowMs }: Situation): string {
   const jobs = able.reduce((sum, one) => sum + one.jobs, 0);
   const claims = able.flatMap(({ types }) => types.map((one) => one.oldestClaim ?? ''));

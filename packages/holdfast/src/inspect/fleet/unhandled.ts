@@ -1,11 +1,8 @@
 /**
- * Due jobs that no live worker handles: of a type that none knows, or of a version that is newer than what any
- * knows. Claims pass over them, so nothing else would ever tell.
- *
- * A queue that is read by time has a line for each type and version: only the lines that nobody handles are read. Of jobs
- * whose rate has keys, and of a queue that is read by key, a bounded part is read: the first and, by key, the last
- * jobs. What nobody handles stays where it is while the rest leaves, so it is found at the latest when its turn
- * would have come. Dead letters do not leave: they are passed over. Paused jobs wait for the resume, not for a worker.
+ * Due jobs that no live worker handles: of an unknown type, or of a version newer than any knows. Claims pass over them, so
+ * nothing else would tell. By time only the lines that nobody handles are read. Of jobs whose rate has keys, and by key, a
+ * bounded part is read: the first and, by key, the last jobs. What nobody handles stays while the rest leaves, so it is
+ * found at the latest when its turn would have come. Dead letters and paused jobs are passed over.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -69,7 +66,6 @@ export const unhandledByKey = statement({
 export interface Unhandled {
   readonly type: string;
   readonly version: number;
-  /** One of the jobs. */
   readonly id: string;
   /** So many were found; behind a long backlog there may be more. */
   readonly jobs: number;

@@ -1,12 +1,9 @@
-/**
- * The registry as an operator sees it: who is there, since when, when it was last seen, what it handles
- * and what it says of itself. What each holds comes from the counts of the queues.
- */
-import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { bool, int8, text } from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { instant, moment, parsed } from '../reading/columns.js';
 
-export const listWorkerRows = statement({
+/** Those that live or drain; the dead of the last week as well if asked for. */
+export const listWorkers = asks({
   name: 'list_workers',
   text: `
 SELECT w.id, w.status, w.last_seen_at, w.started_at,
@@ -31,25 +28,15 @@ LIMIT 10000`,
     handles: parsed,
     metadata: parsed,
   },
+  params: ({ withDead = false }: { withDead?: boolean } = {}) => [withDead],
 });
 
-export type WorkerRow = Row<typeof listWorkerRows.columns>;
-
-/** Those that live or drain; the dead of the last week as well if asked for. */
-export function listWorkers(
-  db: Executor,
-  schema: string,
-  options: { withDead?: boolean } = {},
-): Promise<WorkerRow[]> {
-  return db.run(listWorkerRows, { schema, queue: 'inbox' }, [options.withDead ?? false]);
-}
+export type WorkerRow = Answer<typeof listWorkers>;
 
 /** A fact that the worker says of itself, as text; null if it says nothing of the kind. */
-export function saysOf(worker: WorkerRow, fact: string): string | null {
-  const value = (worker.metadata as Record<string, unknown> | null)?.[fact];
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
-    ? String(value)
-    : null;
+export function saysOf({ metadata }: WorkerRow, fact: string): string | null {
+  const value = (metadata as Record<string, unknown> | null)?.[fact];
+  return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : null;
 }
 
 /** The newest version of the type's payloads that the worker handles on this queue, or null. */
@@ -79,7 +66,6 @@ export function numberOf(worker: WorkerRow, fact: string): number | null {
 }
 
 export interface Load {
-  /** Handlers that ran. */
   readonly running: number;
   /** Jobs that it held, without those that it had lost. */
   readonly held: number;
@@ -98,14 +84,10 @@ const TTL_MS = 30_000;
 /** After so long without a heartbeat it counts as dead. */
 export const ttlOf = (worker: WorkerRow): number => numberOf(worker, 'ttlMs') ?? TTL_MS;
 
-/**
- * No heartbeat for longer than its time to live, and not declared dead: only another worker does that, and after the end
- * of a whole fleet none is left.
- */
+/** No heartbeat for its time to live, and not declared dead: after the end of a whole fleet nobody is left to do that. */
 export const isSilent = (worker: WorkerRow): boolean =>
   worker.status !== 'dead' && worker.silentMs > ttlOf(worker);
 
-/** It claims jobs and sends heartbeats. */
 export const isLive = (worker: WorkerRow): boolean =>
   worker.status === 'alive' && !isSilent(worker);
 

@@ -1,12 +1,24 @@
 /**
- * Lists of finished jobs, the latest first. The archive has no index in that order, only block ranges by
- * time, so a page is looked for in a window that reaches back from its start and grows until the page
- * is full. Windows grow by a factor, so that the last one costs most of it; one that would go over the
+ * Finished jobs: the latest first for lists, and in the order of their enqueues for whoever brings them back.
+ *
+ * The archive has no index by time, only block ranges. So a page is looked for in a window that reaches back from its start
+ * and grows until the page is full: by a factor, so that the last window costs most of it. One that would go over the
  * budget is left to the next page, which `next` names.
  */
+
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import {
+  int4,
+  int8,
+  plainArray,
+  type Row,
+  statement,
+  text,
+  tid,
+  uuid,
+} from '../../postgres/statement.js';
+import { asks } from '../reading/asks.js';
 import { instant, JOB, moment } from '../reading/columns.js';
 import { filterParams, filterText, type JobFilter } from './filter.js';
 
@@ -18,6 +30,9 @@ export const ARCHIVED_STATUSES = ['completed', 'cancelled', 'discarded'] as cons
 
 /** A discarded dead letter keeps its status in the archive; a list calls it by what was done to it. */
 export const storedStatus = (status: string) => (status === 'discarded' ? 'dead_letter' : status);
+
+const params = ({ statuses, ...rest }: JobFilter) =>
+  filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
 
 export const listArchived = statement({
   name: 'list_archived',
@@ -64,14 +79,12 @@ export interface ArchivePage {
 export interface ArchiveRequest {
   readonly after?: string | null | undefined;
   readonly limit: number;
-  /** How long a page may take, more or less. */
   readonly budgetMs?: number | undefined;
 }
 
 const PLACE =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z)(\/([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?(\/\d{1,14})?)?$/;
 
-/** Whether a text has the form of a place in the archive. */
 export function isArchivePlace(text: string): boolean {
   const [, time = ''] = PLACE.exec(text) ?? [];
   return !Number.isNaN(Date.parse(time));
@@ -87,20 +100,13 @@ export async function listArchive(
   const [reach] = await db.run(archiveReach, names, []);
   if (!reach) return { jobs: [], next: null };
   const [from = reach.now, id, stride] = request.after?.split('/') ?? [];
-  const { statuses, ...rest } = filter;
-  const wanted = filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
   const budgetMs = request.budgetMs ?? BUDGET_MS;
   for (let windowMs = Number(stride) || FIRST_WINDOW_MS; ; windowMs *= GROWTH) {
     const started = performance.now();
     const edge = new Date(Date.parse(from) - windowMs).toISOString();
     const last = Date.parse(edge) <= Date.parse(reach.start);
-    const jobs = await db.run(listArchived, names, [
-      ...wanted,
-      from,
-      last ? '-infinity' : edge,
-      id || null,
-      request.limit,
-    ]);
+    const window = [from, last ? '-infinity' : edge, id || null];
+    const jobs = await db.run(listArchived, names, [...params(filter), ...window, request.limit]);
     const end = jobs.at(-1);
     if (jobs.length === request.limit) return { jobs, next: `${end?.completedAt}/${end?.id}` };
     if (last) return { jobs, next: null };
@@ -129,5 +135,55 @@ export async function countArchivedOlder(
   limit: number,
 ): Promise<number> {
   const [row] = await db.run(countOlder, names, [olderMs, limit]);
+  return row?.jobs ?? 0;
+}
+
+/**
+ * The archive does not know the position that a job had. So the order is by the time of the enqueue, then by id, which
+ * rises within a process and, from Postgres 18 on, within a session.
+ */
+const FINISHED = { id: uuid, ctid: tid, created_at: moment, status: text } as const;
+const SELECTED = `SELECT a.id, a.ctid, a.created_at,
+  CASE a.status WHEN 'dead_letter' THEN 'discarded' ELSE a.status::text END AS status
+FROM holdfast.inbox_archive AS a`;
+
+export type FinishedJob = Row<typeof FINISHED>;
+
+/** The next of them, the first enqueued first; fewer than `limit`: there are no more. */
+export const finishedJobs = asks({
+  name: 'list_finished',
+  text: `
+${SELECTED}
+WHERE ${filterText('a', 'completed_at')}
+  AND ($7::timestamptz IS NULL OR (a.created_at, a.id) > ($7::timestamptz, $8::uuid))
+ORDER BY a.created_at, a.id
+LIMIT $9::integer`,
+  columns: FINISHED,
+  params: (
+    filter: JobFilter,
+    after: Pick<FinishedJob, 'createdAt' | 'id'> | null,
+    limit: number,
+  ) => [...[...params(filter), after?.createdAt ?? null, after?.id ?? null, limit]],
+});
+
+export const finishedByIds = asks({
+  name: 'list_finished_by_ids',
+  text: `
+${SELECTED}
+WHERE a.id = ANY ($1::uuid[])
+ORDER BY a.created_at, a.id`,
+  columns: FINISHED,
+  params: (ids: readonly string[]) => [plainArray(ids)],
+});
+
+export const countFinishedJobs = statement({
+  name: 'count_finished',
+  text: `
+SELECT count(*) AS jobs FROM holdfast.inbox_archive AS a WHERE ${filterText('a', 'completed_at')}`,
+  columns: { jobs: int8 },
+});
+
+export async function countFinished(db: Executor, names: Names, filter: JobFilter) {
+  const [row] = await db.run(countFinishedJobs, names, params(filter));
   return row?.jobs ?? 0;
 }

@@ -1,9 +1,7 @@
 /**
- * Which jobs: the filter that every list, every count and every bulk verb shares. A part that is left out
- * does not filter. The text is one for all: an absent part travels as NULL in its parameter.
- *
- * Age counts from the enqueue for jobs in a queue, and from their end for jobs in the archive. The error
- * text is searched for as it is, wherever it stands, in upper or lower case.
+ * Which jobs: the filter of every list, count and bulk verb. A part that is left out travels as NULL and does not filter.
+ * Age counts from the enqueue for jobs in a queue, and from their end in the archive. The error text is searched for as
+ * it is, wherever it stands, in upper or lower case.
  */
 import { type Param, plainArray, textArray } from '../../postgres/statement.js';
 
@@ -42,7 +40,6 @@ export function filterParams(filter: JobFilter): Param[] {
   ];
 }
 
-/** Jobs of this status are asked for, and no others. */
 export function only(filter: JobFilter, status: string): boolean {
   return filter.statuses?.length === 1 && filter.statuses[0] === status;
 }

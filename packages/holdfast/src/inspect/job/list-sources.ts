@@ -7,6 +7,7 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, statement } from '../../postgres/statement.js';
+import { FROM_HELD } from '../fleet/held.js';
 import { EXACT_ROWS } from '../queue/counts.js';
 import { queueSize } from '../queue/size.js';
 import { type JobFilter, only } from './filter.js';
@@ -27,15 +28,7 @@ export function rowsOf(source: Source, order: Order): string {
   const direction = order === 'newest' ? 'DESC' : 'ASC';
   if (source === 'held') {
     return `SELECT k.* FROM (
-    SELECT i.* FROM (
-      SELECT DISTINCT c.worker_id, j.id
-      FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
-    ) AS held
-    CROSS JOIN LATERAL (
-      SELECT i.* FROM holdfast.inbox AS i
-      WHERE i.id = held.id AND i.claimed_by = held.worker_id AND i.status = 'processing'
-      LIMIT 1
-    ) AS i
+    SELECT i.* ${FROM_HELD('i.*')}
   ) AS k
   WHERE k.${beyond} ORDER BY k.id ${direction} LIMIT $8::integer`;
   }

@@ -1,10 +1,7 @@
 /**
- * Lists of jobs in a queue, a page at a time, by id and so by the time at which they were made.
- *
- * One page reads at most `scan` rows, however rare the jobs are that the filter wants. A page that found
- * fewer than were asked for says in `next` where the search goes on, and null when it has seen all; so a
- * page costs the same at any backlog, and a search over millions is a loop that can be interrupted.
- * Where the rows come from: list-sources.ts.
+ * Lists of jobs in a queue, a page at a time, by id and so by the time at which they were made. A page reads at most `scan`
+ * rows, however rare the jobs are that the filter wants; `next` says where the search goes on, null: it has seen all. So a
+ * page costs the same at any backlog, and a search over millions can be interrupted. Where rows come from: list-sources.ts.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -28,7 +25,6 @@ const LISTED = {
   lease_expires_at: instant,
   /** Of a dead letter: when it became one. */
   died_at: recorded,
-  /** The beginning of it. */
   last_error: text.orNull,
 } as const;
 
@@ -80,15 +76,11 @@ export const lists = {
 };
 
 export interface PageRequest {
-  /** The `next` of the page before. */
   readonly after?: string | null | undefined;
   readonly limit: number;
   readonly order?: Order | undefined;
   readonly scan?: number | undefined;
-  /**
-   * Jobs that run may be found by the workers' claims: at once in a queue of any size, but without those that
-   * somebody claimed by hand in SQL.
-   */
+  /** Find jobs that run by claims: quick in a queue of any size, but without those that somebody claimed by hand in SQL. */
   readonly byClaims?: boolean | undefined;
 }
 
@@ -114,11 +106,6 @@ export async function listJobs(
   return { jobs, next: seen && seen.scanned >= scan ? seen.edge : null };
 }
 
-export interface CountStep {
-  readonly matched: number;
-  readonly next: string | null;
-}
-
 /** How many of the next `scan` rows match; the sum over all steps is the count. */
 export async function countJobs(
   db: Executor,
@@ -126,7 +113,7 @@ export async function countJobs(
   filter: JobFilter,
   after: string | null = null,
   scan = COUNT_ROWS,
-): Promise<CountStep> {
+) {
   const { count } = lists[await sourceFor(db, names, filter, false)].oldest;
   const [seen] = await db.run(count, names, [...filterParams(filter), after, scan]);
   if (!seen) return { matched: 0, next: null };

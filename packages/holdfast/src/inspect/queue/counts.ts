@@ -1,18 +1,15 @@
 /**
- * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits.
- *
- * Up to 50,000 jobs are read in one pass, and all of it is exact. A larger queue is not read. What runs is
- * found by the workers' claims and is exact at any size. Dead letters are counted in their own index as far as
- * that is quick (dead-count.ts); jobs that wait for their time, where the queue is read by time, up to a bound.
- * What waits in all is the rest of the size in the server's statistics; then `approximate` is true.
+ * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits. Up to 50,000 jobs
+ * are read in one pass, and all of it is exact. A larger queue is not read: what runs is found by the workers' claims, and
+ * is exact; dead letters, and jobs that wait for their time, are counted up to a bound; what waits in all is the rest of
+ * the size in the server's statistics. Then `approximate` is true.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, statement, text } from '../../postgres/statement.js';
+import { bool, int8, statement, text, uuid } from '../../postgres/statement.js';
 import { type Holding, heldJobs } from '../fleet/held.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
-import { deadLetterCount } from './dead-count.js';
 import { oldestDue } from './oldest.js';
 import { type QueueSize, queueSize } from './size.js';
 
@@ -73,15 +70,11 @@ GROUP BY j.status, j.claimed_by`,
   },
 });
 
-export interface CountOptions {
-  /** For how long dead letters are counted, one by one. */
-  readonly budgetMs?: number;
-}
-
+/** `budgetMs`: for how long dead letters are counted, one by one. */
 export async function countByStatus(
   db: Executor,
   names: Names,
-  options: CountOptions = {},
+  { budgetMs }: { readonly budgetMs?: number } = {},
 ): Promise<QueueCounts> {
   const size = await queueSize(db, names);
   // Statistics lag, and a crash of the server empties them: a queue that only seems small is found out.
@@ -89,7 +82,7 @@ export async function countByStatus(
     const exact = await tally(db, names, size);
     if (exact) return exact;
   }
-  return estimate(db, names, size, options);
+  return estimate(db, names, size, budgetMs);
 }
 
 async function tally(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts | null> {
@@ -124,7 +117,7 @@ async function estimate(
   db: Executor,
   names: Names,
   size: QueueSize,
-  { budgetMs }: CountOptions,
+  budgetMs: number | undefined,
 ): Promise<QueueCounts> {
   const held = await heldJobs(db, names);
   const processing = held.reduce((sum, { jobs }) => sum + jobs, 0);
@@ -186,4 +179,49 @@ async function scheduled(db: Executor, names: Names): Promise<number | null> {
 export function earliest(times: readonly (string | null)[]): string | null {
   const known = times.filter((time) => time !== null);
   return known.sort((a, b) => Date.parse(a) - Date.parse(b))[0] ?? null;
+}
+
+/**
+ * Where vacuum has been, a step reads the index alone, and hundreds of thousands are counted in an instant. Where it has
+ * not, each letter costs a page of the table; so after `budgetMs` the rest is left to what the last vacuum or analyze
+ * counted, and that is said.
+ */
+const STEP = 10_000;
+const BUDGET_MS = 150;
+
+export const countDead = statement({
+  name: 'count_dead_letters',
+  text: `
+SELECT (SELECT count(*) FROM (
+    SELECT FROM holdfast.inbox AS i
+    WHERE i.available_at = 'infinity' AND i.id > $2::uuid
+    ORDER BY i.id LIMIT $1::integer) AS step) AS jobs,
+  -- The last of a whole step.
+  (SELECT i.id FROM holdfast.inbox AS i
+   WHERE i.available_at = 'infinity' AND i.id > $2::uuid
+   ORDER BY i.id OFFSET $1::integer - 1 LIMIT 1) AS last`,
+  columns: { jobs: int8, last: uuid.orNull },
+});
+
+export const expectDead = statement({
+  name: 'expect_dead_letters',
+  text: `
+SELECT greatest(c.reltuples::bigint, 0) AS jobs
+FROM pg_class AS c
+WHERE c.oid = to_regclass('holdfast.inbox_dead_idx')`,
+  columns: { jobs: int8 },
+});
+
+export async function deadLetterCount(db: Executor, names: Names, budgetMs = BUDGET_MS) {
+  const from = performance.now();
+  let [jobs, after] = [0, '00000000-0000-0000-0000-000000000000'];
+  for (;;) {
+    const [step] = await db.run(countDead, names, [STEP, after]);
+    jobs += step?.jobs ?? 0;
+    if (!step?.last) return { jobs, approximate: false };
+    if (performance.now() - from > budgetMs) break;
+    after = step.last;
+  }
+  const [expected] = await db.run(expectDead, names, []);
+  return { jobs: Math.max(jobs, expected?.jobs ?? 0), approximate: true };
 }

@@ -1,17 +1,12 @@
-/**
- * The figures of a scrape: how much waits, runs and is dead in each queue, and who is alive. Nothing is
- * asked here that the status does not ask as well, so that a graph and the command line agree: what runs is
- * exact, what waits in a large queue is an estimate. Ages are differences of the database's own times.
- */
+/** The figures of a scrape. It asks what the status asks, so that a graph and the command line agree. */
 import { isOutage } from '../../postgres/connect/transient.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { listWorkers, stateOf } from '../fleet/workers.js';
 import type { Part } from '../reading/reading.js';
 import type { MissingGrant } from '../reading/rights.js';
 import { countByStatus, EXACT_ROWS } from './counts.js';
-import { type DueLine, dueOf, dueUnder, jobsOf } from './limit-lines.js';
-import { limitStates, readLimits } from './limits.js';
-import { overdueMs } from './overdue.js';
+import { type DueLine, dueOf, dueUnder, jobsOf, limitStates, readLimits } from './limits.js';
+import { overdueMs } from './oldest.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { waitingByReason } from './waiting.js';
 
@@ -97,10 +92,7 @@ function ageMs(at: string, since: string | null): number | null {
 /** The part that is read in one transaction. */
 export type BasicGauges = Omit<Gauges, 'unhandled' | 'missingGrants'>;
 
-/**
- * One question after the other, on one connection: a scrape is in no hurry. A queue that cannot be read is named and
- * does not hide the others. `unreadable`: tables to leave alone.
- */
+/** One question after the other: a scrape is in no hurry. A queue that cannot be read is named. `unreadable`: to leave alone. */
 export async function readGauges(
   db: Executor,
   schema: string,

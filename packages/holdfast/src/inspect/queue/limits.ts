@@ -1,14 +1,23 @@
-/** Limits as they stand, with what is used of them. Read-only. */
+/** Limits, what is used of them, and what waits under them; bounded, so `more` says that a count is a lower bound. */
 import type { Limit } from '../../job/limit.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import {
+  bool,
+  int4,
+  int8,
+  type Row,
+  statement,
+  text,
+  textArray,
+} from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { instant } from '../reading/columns.js';
-import { OPENS_AT } from '../reading/rate.js';
+import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 
 const ms = (expression: string) => `floor(extract(epoch FROM ${expression}) * 1000)::bigint`;
 
-export const listLimits = statement({
+export const readLimits = asks({
   name: 'list_limits',
   text: `
 SELECT l.queue, l.type, l.concurrency::integer AS concurrency, l.rate_limit::integer AS rate_limit,
@@ -26,14 +35,10 @@ ORDER BY l.queue, l.type NULLS FIRST`,
     ...{ declared_rate_per_ms: int8.orNull, declared_rate_burst: int4.orNull },
     ...{ overridden: bool, updated_at: int8 },
   },
+  params: (queue: string | null) => [queue],
 });
 
-export type LimitRow = Row<typeof listLimits.columns>;
-
-/** Of one queue, or of all. */
-export function readLimits(db: Executor, names: Names, queue: string | null): Promise<LimitRow[]> {
-  return db.run(listLimits, names, [queue]);
-}
+export type LimitRow = Answer<typeof readLimits>;
 
 type Part = Pick<LimitRow, 'concurrency' | 'rateLimit' | 'ratePerMs' | 'rateBurst'>;
 
@@ -53,6 +58,24 @@ export const declaredIn = (row: LimitRow) =>
     ratePerMs: row.declaredRatePerMs,
     rateBurst: row.declaredRateBurst,
   });
+
+/** The rate of jobs of this type: its own, or else that of its queue. */
+const RATE = (type: string) => `
+    SELECT l.id, l.keyed, l.rate_burst, extract(epoch FROM l.rate_per)::double precision / l.rate_limit AS pace
+    FROM holdfast.limits AS l
+    WHERE l.queue = 'inbox' AND (l.type IS NULL OR l.type = ${type}) AND l.rate_limit IS NOT NULL
+    ORDER BY l.type NULLS LAST LIMIT 1`;
+
+/** `opens_at` of jobs of a type and key; NULL, or no row: a token is there, or no rate. A row of `rates` has the pace of its time. */
+export const OPENS_AT = (type: string, key: string) => `
+  SELECT CASE WHEN o.at > now() THEN o.at END AS opens_at
+  FROM (${RATE(type)}
+  ) AS l
+  JOIN holdfast.rates AS r ON r.limit_id = l.id AND r.key = CASE WHEN l.keyed THEN coalesce(${key}, '') ELSE '' END
+  CROSS JOIN LATERAL (
+    SELECT now() + (least(315360000, extract(epoch FROM r.started_tat - now())::double precision
+      * l.pace / coalesce(r.pace, l.pace)) - (l.rate_burst - 1) * l.pace) * interval '1 second' AS at
+  ) AS o`;
 
 export const readLimitStates = statement({
   name: 'limit_state',
@@ -74,10 +97,100 @@ WHERE m.queue = 'inbox'`,
 export type LimitState = Row<typeof readLimitStates.columns>;
 
 /** What is used of each limit of the queue, by type; null is the limit of the queue. */
-export async function limitStates(
-  db: Executor,
-  names: Names,
-): Promise<ReadonlyMap<string | null, LimitState>> {
+export async function limitStates(db: Executor, names: Names) {
   const rows = await db.run(readLimitStates, names, []);
   return new Map(rows.map((row) => [row.type, row]));
 }
+
+/** Of each line, and of all of them together. */
+const MAX_OF_LINE = 10_000;
+const MAX_READ = 100_000;
+
+const COLUMNS = {
+  type: text,
+  /** The key of its rate. */
+  limit_key: text.orNull,
+  jobs: int8,
+  /** Null: a token is there now, or there is no rate. */
+  opens_at: instant,
+  more: bool,
+};
+
+const OPENING = `LEFT JOIN LATERAL (${OPENS_AT('d.type', 'd.limit_key')}
+) AS o ON true`;
+
+/** $1: the types; NULL for all. */
+export const countDue = statement({
+  name: 'limit_due',
+  text: `
+WITH RECURSIVE ${LINES}
+SELECT d.type, d.limit_key, d.jobs, o.opens_at, d.most >= ${MAX_OF_LINE}
+  OR d.total >= ${MAX_READ} OR d.limit_key IS NOT NULL AND (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more
+FROM (
+  SELECT p.type, p.limit_key, sum(p.jobs)::bigint AS jobs, max(p.jobs) AS most, sum(sum(p.jobs)) OVER () AS total
+  FROM (
+    SELECT r.type, r.limit_key, r.version, r.priority, count(*) AS jobs
+    FROM (
+      SELECT * FROM (${inLines({
+        columns: 'i.type, i.limit_key, i.version, i.priority',
+        which: '($1::text[] IS NULL OR l.type = ANY ($1::text[]))',
+        ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: `${MAX_OF_LINE}` },
+      })}
+      ) AS r LIMIT ${MAX_READ}
+    ) AS r
+    GROUP BY r.type, r.limit_key, r.version, r.priority
+  ) AS p
+  GROUP BY p.type, p.limit_key
+) AS d
+${OPENING}
+ORDER BY d.jobs DESC, d.type, d.limit_key`,
+  columns: COLUMNS,
+});
+
+/** A queue that is read by key has no index in due order: the first jobs by id are read. */
+export const countDueByKey = statement({
+  name: 'limit_due_by_key',
+  text: `
+SELECT d.type, d.limit_key, d.jobs, o.opens_at, (d.total >= ${MAX_OF_LINE}) AS more
+FROM (
+  SELECT r.type, r.limit_key, count(*) FILTER (WHERE r.status = 'pending' AND r.available_at <= now()) AS jobs,
+    sum(count(*)) OVER () AS total
+  FROM (
+    SELECT i.type, i.limit_key, i.status, i.available_at FROM holdfast.inbox AS i ORDER BY i.id LIMIT ${MAX_OF_LINE}
+  ) AS r
+  WHERE $1::text[] IS NULL OR r.type = ANY ($1::text[])
+  GROUP BY r.type, r.limit_key
+) AS d
+${OPENING}
+WHERE d.jobs > 0
+ORDER BY d.jobs DESC, d.type, d.limit_key`,
+  columns: COLUMNS,
+});
+
+export type DueLine = Row<typeof COLUMNS>;
+
+/** Due jobs that a limit of the queue holds for, most first. `rows`: the limits of this queue. */
+export async function dueUnder(
+  db: Executor,
+  names: Names,
+  rows: readonly Pick<LimitRow, 'type'>[],
+  keyed: boolean,
+): Promise<DueLine[]> {
+  if (rows.length === 0) return [];
+  const types = rows.flatMap(({ type }) => type ?? []);
+  const all = types.length < rows.length;
+  return db.run(keyed ? countDueByKey : countDue, names, [all ? null : textArray(types)]);
+}
+
+/** Those that this limit holds for. `rate`: that its rate holds for: one of a queue is for types without their own. */
+export function dueOf(
+  { type }: Pick<LimitRow, 'type'>,
+  lines: readonly DueLine[],
+  rate?: readonly Pick<LimitRow, 'type' | 'rateLimit'>[],
+): DueLine[] {
+  if (type !== null) return lines.filter((line) => line.type === type);
+  const own = new Set(rate?.flatMap((row) => (row.rateLimit === null ? [] : [row.type])));
+  return lines.filter((line) => !own.has(line.type));
+}
+
+export const jobsOf = (lines: readonly DueLine[]) => lines.reduce((sum, { jobs }) => sum + jobs, 0);

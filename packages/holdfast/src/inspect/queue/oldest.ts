@@ -1,14 +1,12 @@
 /**
- * Since when the oldest due job waits, at a backlog too large to read.
- *
- * In a queue that is read by time the first job of each line that is not running is read, and the answer is exact,
- * unless there are more lines of keys than are looked at. A queue that is read by key has no index in due order. Two samples are read there, the first
- * jobs by id, which is by age, and the heads of the first keys, which are spread over all ages; the older of
- * both is near the truth, and never older than it. Where keys take turns the first jobs by id have to do.
+ * Since when the oldest due job waits, at a backlog too large to read. By time it is the first job of each line that is not
+ * running: exact, unless there are more lines of keys than are looked at. By key there is no index in due order: it is the
+ * older of two samples, the first jobs by id, which is by age, and the heads of the first keys, which are spread over all
+ * ages. That is near the truth, and never older than it. Where keys take turns the first jobs by id have to do.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, statement } from '../../postgres/statement.js';
+import { bool, int8, statement } from '../../postgres/statement.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 
@@ -63,14 +61,24 @@ WHERE o.status = 'pending' AND o.available_at <= now()`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 
-export interface OldestDue {
-  /** Null: nothing is due. */
-  readonly oldestDue: string | null;
-  /** It may be later than the truth. */
-  readonly oldestDueApproximate: boolean;
-}
-
-export async function oldestDue(db: Executor, names: Names, keyed: boolean): Promise<OldestDue> {
+export async function oldestDue(db: Executor, names: Names, keyed: boolean) {
   const [row] = await db.run(keyed ? oldestByKey : oldestByTime, names, []);
   return { oldestDue: row?.oldestDue ?? null, oldestDueApproximate: row?.moreLines ?? keyed };
+}
+
+export const oldestDueSchedule = statement({
+  name: 'oldest_due_schedule',
+  text: `
+SELECT floor(extract(epoch FROM statement_timestamp() - s.next_at) * 1000)::bigint AS overdue_ms
+FROM holdfast.schedules AS s
+WHERE s.queue = 'inbox' AND NOT s.paused AND s.next_at <= statement_timestamp()
+ORDER BY s.next_at
+LIMIT 1`,
+  columns: { overdue_ms: int8 },
+});
+
+/** Of the schedule that is due longest; 0 while a worker writes ticks on time. */
+export async function overdueMs(db: Executor, names: Names): Promise<number> {
+  const [row] = await db.run(oldestDueSchedule, names, []);
+  return row?.overdueMs ?? 0;
 }

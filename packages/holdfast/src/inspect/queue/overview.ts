@@ -1,15 +1,16 @@
 /**
- * The whole system at a glance: every queue with its counts, and every worker. How fast jobs end is read from the
- * archive, which costs more than all the rest at a high rate: only who shows it asks for it, and who looks again and
- * again takes the difference of two sizes.
+ * The whole system at a glance: every queue with its counts, and every worker. Rates are read from the archive, which costs
+ * more than all the rest at a high rate, and only if asked for: whoever looks again and again takes the difference of two
+ * sizes. A user who may not read all of it gets what it may read, with the grants that are missing for the rest.
  */
 import type { Executor } from '../../postgres/queryable.js';
 import type { Holding } from '../fleet/held.js';
 import { listWorkers, type WorkerRow } from '../fleet/workers.js';
 import { isLocked, type Part } from '../reading/reading.js';
+import { type Rights, rightsOf } from '../reading/rights.js';
 import { countByStatus, earliest, type QueueCounts } from './counts.js';
 import { listQueues, type QueueRow } from './queues.js';
-import { type Rate, rate } from './rates.js';
+import { type Rate, rate } from './size.js';
 
 export interface QueueOverview {
   readonly queue: QueueRow;
@@ -103,11 +104,7 @@ export interface PartialOverview extends Overview {
   readonly locked: readonly LockedQueue[];
 }
 
-export async function queuesOverview(
-  db: Executor,
-  schema: string,
-  options: OverviewOptions = {},
-): Promise<QueueOverview[]> {
+export async function queuesOverview(db: Executor, schema: string, options: OverviewOptions = {}) {
   const queues: QueueOverview[] = [];
   for (const queue of await listQueues(db, schema))
     if (options.queues?.includes(queue.name) ?? true)
@@ -135,10 +132,7 @@ export async function everyQueue(
   return queues;
 }
 
-/** Those that could be read, and the others. */
-export async function openQueues(
-  ...asked: Parameters<typeof everyQueue>
-): Promise<Pick<PartialOverview, 'queues' | 'locked'>> {
+export async function openQueues(...asked: Parameters<typeof everyQueue>) {
   const all = await everyQueue(...asked);
   return {
     queues: all.filter((one) => 'counts' in one),
@@ -174,11 +168,7 @@ function summary(held: readonly Holding[], worker: string) {
   };
 }
 
-export async function overview(
-  db: Executor,
-  schema: string,
-  options: OverviewOptions = {},
-): Promise<Overview> {
+export async function overview(db: Executor, schema: string, options: OverviewOptions = {}) {
   const queues = await queuesOverview(db, schema, options);
   const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
   return { queues, workers: workersOverview(workers, queues) };
@@ -194,4 +184,44 @@ export async function openOverview(
   const { queues, locked } = await openQueues(db, part, schema, options);
   const workers = await listWorkers(db, schema, { withDead: options.withDead ?? false });
   return { queues, locked, workers: workersOverview(workers, queues) };
+}
+
+/** How questions are asked: each call is a transaction of its own, because a refusal ends one. */
+export type Read = <Value>(work: (db: Executor, part: Part) => Promise<Value>) => Promise<Value>;
+
+export const isDenied = (error: unknown): boolean =>
+  (error as { code?: unknown } | null)?.code === '42501';
+
+export interface ReadableOverview {
+  /** Null: this user may not even read which queues and workers there are. */
+  readonly seen: PartialOverview | null;
+  /** Null: nothing is missing. */
+  readonly lacking: Rights | null;
+  /** What the database said, if something is missing. */
+  readonly denied: unknown;
+}
+
+export async function readableOverview(
+  read: Read,
+  schema: string,
+  options: OverviewOptions = {},
+): Promise<ReadableOverview> {
+  const { queues: only } = options;
+  const look = (queues?: readonly string[]) =>
+    read((db, part) => openOverview(db, part, schema, { ...options, queues }));
+  try {
+    return { seen: await look(only), lacking: null, denied: null };
+  } catch (denied) {
+    if (!isDenied(denied)) throw denied;
+    const lacking = await read((db) => rightsOf(db, schema, 'viewer'));
+    // Something else was refused.
+    if (lacking.missing.length === 0) throw denied;
+    if (lacking.missing.some(({ queue }) => queue === null)) return { seen: null, lacking, denied };
+    const queues = (await read((db) => listQueues(db, schema))).map(({ name }) => name);
+    const readable = queues.filter(
+      (name) =>
+        (only?.includes(name) ?? true) && !lacking.missing.some((one) => one.queue === name),
+    );
+    return { seen: await look(readable), lacking, denied };
+  }
 }

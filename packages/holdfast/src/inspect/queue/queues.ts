@@ -1,22 +1,18 @@
-/** The queues of a schema and what is set on each. */
+/** The queues of a schema, what is set on each, and which names their jobs have. */
+import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import {
-  bool,
-  type Column,
-  int4,
-  int8,
-  type Row,
-  statement,
-  text,
-} from '../../postgres/statement.js';
+import { bool, type Column, int4, int8, statement, text } from '../../postgres/statement.js';
+import { type Answer, asks } from '../reading/asks.js';
 import { instant, moment, parsed } from '../reading/columns.js';
+import { firstFew } from '../reading/words.js';
 
 /** NULL stands for none. */
 const names: Column<readonly string[]> = {
   ...{ pgType: 'jsonb', parse: JSON.parse, nullable: true, missing: [] },
 };
 
-export const listQueueRows = statement({
+/** `inbox` first, then the others by name. */
+export const listQueues = asks({
   name: 'list_queues',
   text: `
 SELECT q.name, q.paused, to_jsonb(q.paused_types) AS paused_types, to_jsonb(q.paused_keys) AS paused_keys,
@@ -56,9 +52,37 @@ ORDER BY q.name <> 'inbox', q.name`,
   },
 });
 
-export type QueueRow = Row<typeof listQueueRows.columns>;
+export type QueueRow = Answer<typeof listQueues>;
 
-/** `inbox` first, then the others by name. */
-export function listQueues(db: Executor, schema: string): Promise<QueueRow[]> {
-  return db.run(listQueueRows, { schema, queue: 'inbox' }, []);
+const MOST = 5;
+
+export const isPartlyPaused = ({ pausedTypes, pausedKeys }: QueueRow) =>
+  pausedTypes.length + pausedKeys.length > 0;
+
+/** `the type send_receipt; the keys order:1, order:2`; '' when there is none. */
+export function describePaused({ pausedTypes, pausedKeys }: QueueRow): string {
+  const part = (names: readonly string[], noun: string) =>
+    names.length === 0
+      ? []
+      : [`the ${noun}${names.length === 1 ? '' : 's'} ${firstFew(names, MOST, noun)}`];
+  return [...part(pausedTypes, 'type'), ...part(pausedKeys, 'key')].join('; ');
+}
+
+const ROWS = 5_000;
+
+const END = (order: 'ASC' | 'DESC') =>
+  `(SELECT i.type, i.partition_key FROM holdfast.inbox AS i ORDER BY i.id ${order} LIMIT ${ROWS})`;
+
+export const listSeenNames = statement({
+  name: 'list_seen_names',
+  text: `
+SELECT DISTINCT CASE WHEN $1::boolean THEN j.partition_key ELSE j.type END AS name
+FROM (${END('ASC')} UNION ALL ${END('DESC')}) AS j`,
+  columns: { name: text },
+});
+
+/** Of the jobs that were enqueued first and last: a long queue may have others. */
+export async function seenNames(db: Executor, names: Names, what: 'type' | 'key') {
+  const rows = await db.run(listSeenNames, names, [what === 'key']);
+  return rows.map(({ name }) => name);
 }

@@ -1,14 +1,15 @@
 /**
- * How large a queue is, from the server's statistics: never exact, and the same price at any size. The
- * counters rise, so two readings give the rates at which jobs come in and go out. They fall when the server is restarted
- * after a crash, and `finished` when a segment of the archive is dropped.
+ * How large a queue is, from the server's statistics, and how fast its jobs end, from the archive. The size is never exact
+ * and has the same price at any size. Its counters rise, so two readings give the rates at which jobs come and go. They
+ * fall when the server restarts after a crash, and `finished` when a segment of the archive is dropped.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, type Row, statement } from '../../postgres/statement.js';
+import { bool, int8, statement } from '../../postgres/statement.js';
+import { type Answer, asksOne } from '../reading/asks.js';
 import { moment } from '../reading/columns.js';
 
-export const queueSizeRow = statement({
+export const queueSize = asksOne({
   name: 'queue_size',
   text: `
 SELECT coalesce(s.n_live_tup, 0) AS live_rows, coalesce(s.n_dead_tup, 0) AS dead_rows,
@@ -52,9 +53,43 @@ WHERE c.oid = 'holdfast.inbox'::regclass`,
   },
 });
 
-export type QueueSize = Row<typeof queueSizeRow.columns>;
+export type QueueSize = Answer<typeof queueSize>;
 
-export async function queueSize(db: Executor, names: Names): Promise<QueueSize> {
-  const [row] = await db.run(queueSizeRow, names, []);
-  return row as QueueSize;
+const MAX_ROWS = 50_000;
+const WINDOWS_MS = [60_000, 5_000, 500];
+
+export interface Rate {
+  readonly windowMs: number;
+  readonly completed: number;
+  readonly cancelled: number;
+  readonly discarded: number;
+  readonly completedPerSecond: number;
+  /** More ended than were counted. */
+  readonly atLeast: boolean;
+}
+
+export const countEnded = statement({
+  name: 'count_ended',
+  text: `
+SELECT count(*) FILTER (WHERE ended.status = 'completed') AS completed,
+  count(*) FILTER (WHERE ended.status = 'cancelled') AS cancelled,
+  count(*) FILTER (WHERE ended.status = 'dead_letter') AS discarded, count(*) AS jobs
+FROM (
+  SELECT a.status FROM holdfast.inbox_archive AS a
+  WHERE a.completed_at > now() - $1::bigint * interval '1 millisecond'
+  LIMIT $2::integer
+) AS ended`,
+  columns: { completed: int8, cancelled: int8, discarded: int8, jobs: int8 },
+});
+
+export async function rate(db: Executor, names: Names): Promise<Rate> {
+  for (const windowMs of WINDOWS_MS) {
+    const [row] = await db.run(countEnded, names, [windowMs, MAX_ROWS]);
+    if (!row) continue;
+    const { jobs, ...counts } = row;
+    const atLeast = jobs >= MAX_ROWS;
+    if (atLeast && windowMs !== WINDOWS_MS.at(-1)) continue;
+    return { windowMs, ...counts, atLeast, completedPerSecond: (row.completed * 1000) / windowMs };
+  }
+  throw new Error('the archive did not answer');
 }

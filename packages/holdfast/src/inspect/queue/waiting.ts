@@ -1,10 +1,7 @@
 /**
- * What the jobs of a queue wait for, counted by the reasons that `explain` gives for one of them; of several the first
- * one counts.
- *
- * It reads a bounded part of a large queue: where the queue is read by time, of each line the first jobs that are due and
- * the first that are not; where it is read by key, the first jobs by id, in which the earlier jobs of a key stand before
- * the later ones. Then the counts are lower bounds.
+ * What the jobs of a queue wait for, by the first of the reasons that `explain` gives. Of a large queue a bounded part is
+ * read, and counts are lower bounds: by time, of each line the first jobs that are due and the first that are not; by key,
+ * the first jobs by id, in which the earlier jobs of a key stand before the later ones.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

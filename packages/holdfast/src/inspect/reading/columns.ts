@@ -1,7 +1,4 @@
-/**
- * Columns that only readers need. A time is ISO 8601 in UTC with microseconds, whoever reads it; infinity,
- * at which dead letters lie, is null. It holds for sessions whose settings `reading` has made.
- */
+/** Columns of readers. In a `reading` a time is ISO 8601 in UTC with microseconds; infinity, where dead letters lie, is null. */
 import { type Column, int4, text, uuid } from '../../postgres/statement.js';
 
 function iso(value: string): string | null {

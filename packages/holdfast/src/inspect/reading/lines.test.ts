@@ -4,11 +4,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { INBOX, testDatabase } from '../../../../../test/support/database.js';
 import { accesses, buffers, explained, planSession } from '../../../../../test/support/plans.js';
 import { load, type Statement } from '../../postgres/statement.js';
-import { countAhead } from '../explain/facts/ahead.js';
 import { readRateLine } from '../explain/facts/limits.js';
-import { commonErrorByTime } from '../job/common-error.js';
+import { ahead } from '../explain/facts/line.js';
+import { commonErrorByTime } from '../job/failures.js';
 import { countScheduled } from '../queue/counts.js';
-import { countDue } from '../queue/limit-lines.js';
+import { countDue } from '../queue/limits.js';
 import { oldestByTime, oldestDue } from '../queue/oldest.js';
 import { waitingByTime } from '../queue/waiting.js';
 import { MAX_LINES } from './lines.js';
@@ -50,7 +50,7 @@ const MOST_BUFFERS = 12_000;
 test.each<[Statement, readonly unknown[]]>([
   [oldestByTime, []],
   [countScheduled, [10_000]],
-  [countAhead, [2, NOW, 1e9, '{"other": 1}']],
+  [ahead.statement, [2, NOW, 1e9, '{"other": 1}']],
   [readRateLine, [ID, true, 1]],
   [commonErrorByTime, [2_000, 1_000]],
   [countDue, ['{other}']],

@@ -1,9 +1,7 @@
 /**
- * Reading a queue that is read by time without reading all of it. Its jobs stand in lines, oldest first: one line for each
- * type, version and priority, and for jobs whose rate has keys one for each type, key and priority. The lines that exist
- * are found by stepping from one to the next in the index, so it costs the same at any backlog.
- *
- * A statement begins `WITH RECURSIVE ${LINES}` and reads rows with `inLines`. Only queues of this kind have the indexes.
+ * Reading a queue that is read by time without reading all of it. Its jobs stand in lines, oldest first: one for each type,
+ * version and priority, and for jobs whose rate has keys one for each type, key and priority. They are found by stepping
+ * from one to the next in the index, at the same cost at any backlog. A statement begins `WITH RECURSIVE ${LINES}`.
  */
 
 /** No more lines than this are looked at: of the types, and again of the keys. */

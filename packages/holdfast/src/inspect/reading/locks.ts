@@ -3,8 +3,11 @@
  * the schema, so no lock can keep it from answering. Of other users' sessions an ordinary user sees the process id,
  * the application and the locks, but neither the state, the statement nor since when.
  */
+import { HoldfastError } from '../../job/errors/errors.js';
+import { quoteLiteral } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { type Column, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import { many, span } from './words.js';
 
 const pids: Column<readonly number[]> = { pgType: 'jsonb', parse: JSON.parse, nullable: false };
 
@@ -140,17 +143,19 @@ export function rootBlockers(sessions: readonly LockSession[]): LockSession[] {
 
 /** Locks of a table that keep others from reading it, and those that keep others from writing to it. */
 const AGAINST_READERS = ['AccessExclusiveLock'];
-const AGAINST_WRITERS = [
-  ...AGAINST_READERS,
-  ...['ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock'],
+export const AGAINST_WRITERS = [
+  'AccessExclusiveLock',
+  'ExclusiveLock',
+  'ShareRowExclusiveLock',
+  'ShareLock',
 ];
 
 /** Those whose end lets readers go on: who has locked a table against all, or is in the way of one who wants to. */
-export const readersBlockers = (sessions: readonly LockSession[]): LockSession[] =>
+export const readersBlockers = (sessions: readonly LockSession[]) =>
   blockersOf(sessions, AGAINST_READERS);
 
 /** The same for writers. */
-export const writersBlockers = (sessions: readonly LockSession[]): LockSession[] =>
+export const writersBlockers = (sessions: readonly LockSession[]) =>
   blockersOf(sessions, AGAINST_WRITERS);
 
 function blockersOf(sessions: readonly LockSession[], modes: readonly string[]): LockSession[] {
@@ -163,4 +168,66 @@ function blockersOf(sessions: readonly LockSession[], modes: readonly string[]):
     return queued.some((one) => waiting.has(one));
   });
   return [...new Set([...holders, ...roots])];
+}
+
+/** `session 4711 (psql, user bob, from 10.0.0.3, idle in transaction for 5 min)`. */
+export function sessionWords(one: LockSession): string {
+  if (one.gid !== null) {
+    return `the prepared transaction ${quoteLiteral(one.gid)} (user ${one.userName}, for ${span(one.openMs ?? 0)})`;
+  }
+  const facts = [
+    one.application,
+    one.userName && `user ${one.userName}`,
+    one.client && `from ${one.client}`,
+    one.state && (one.stateMs === null ? one.state : `${one.state} for ${span(one.stateMs)}`),
+  ].filter(Boolean);
+  return `session ${one.pid}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`;
+}
+
+/** The statement that ends it, to be pasted. */
+export function endStatement({ pid, gid }: LockSession): string {
+  return gid === null
+    ? `SELECT pg_terminate_backend(${pid});`
+    : `ROLLBACK PREPARED ${quoteLiteral(gid)};`;
+}
+
+/** What it waits for: `AccessExclusiveLock on inbox`, `a row of inbox`. */
+export function wantedWords({ wants, wantsMode }: LockSession): string {
+  if (wants === null) return 'a lock outside of this schema';
+  return wantsMode === null ? `a row of ${wants}` : `${wantsMode} on ${wants}`;
+}
+
+/** In the message of LOCKED, before the statement that ends it. */
+export const TO_END = ' To end it: ';
+
+/** A question that gave up because a table was locked. It names the session to end, but not its statement. */
+export function lockedError(
+  schema: string,
+  sessions: readonly LockSession[],
+  waitedMs: number,
+  cause: unknown,
+): HoldfastError {
+  const [culprit] = readersBlockers(sessions);
+  if (!culprit) {
+    return new HoldfastError(
+      'LOCKED',
+      `A lock of the schema "${schema}" was not to be had within ${span(waitedMs)}. Nothing was done: it is free again ` +
+        'or this user may not see who has it; try again, or ask `holdfast doctor`.',
+      { cause },
+    );
+  }
+  const waiting = behind(sessions, culprit);
+  const first = waiting.find(({ wantsMode }) => wantsMode === 'AccessExclusiveLock');
+  const table = first?.wants ?? culprit.holds;
+  const line = [
+    `${sessionWords(culprit)} holds ${culprit.holdsMode ?? 'a lock'} on it`,
+    first &&
+      `${sessionWords(first)} waits for ${wantedWords(first)}, and everybody waits behind it`,
+    waiting.length > 1 && `${many(waiting.length, 'session')} wait in all`,
+  ].filter(Boolean);
+  return new HoldfastError(
+    'LOCKED',
+    `The table ${schema}.${table} is locked. Nothing was done: ${line.join('; ')}.${TO_END}${endStatement(culprit)}`,
+    { cause },
+  );
 }

@@ -1,19 +1,17 @@
 /**
- * Reading: how every question of inspect is asked. In a read-only transaction, so that nothing here can
- * change a row; with a time limit, so that no question outlives the patience of whoever asked; without
- * compilation, which would cost more than the questions do; and without reading or sorting a whole table where
- * an index has the rows in order, whatever the statistics say: after a burst they still call it empty. The
- * settings hold for the transaction only, and so behind any pooler.
- *
- * A question waits for a locked table for a moment only. Then it fails with LOCKED, and the message says who has
- * locked it.
+ * How every question of inspect is asked: in a read-only transaction; with a time limit, so that it does not outlive the
+ * patience of whoever asked; without compilation, which would cost more than the question; and without reading or sorting
+ * a table where an index has the order, whatever the statistics say: after a burst they still call it empty. The settings
+ * hold for the transaction only, and so behind any pooler. A locked table is waited for only for a moment: then the
+ * question fails with LOCKED, which says who has locked it.
  */
 import type pg from 'pg';
 import { HoldfastError } from '../../job/errors/errors.js';
 import { inTransaction, withClient } from '../../postgres/connect/pool.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
-import { lockedError } from './lock-words.js';
-import { type LockSession, readLocks } from './locks.js';
+import { statement } from '../../postgres/statement.js';
+import { moment } from './columns.js';
+import { type LockSession, lockedError, readLocks } from './locks.js';
 
 /** Long enough for a count of millions, short enough not to hold back vacuum for the night. */
 export const READ_LIMIT_MS = 60_000;
@@ -128,3 +126,15 @@ async function named(ask: () => Promise<LockSession[]>, error: unknown, options:
 /** True of what a reading threw because a table was locked. */
 export const isLocked = (error: unknown): boolean =>
   error instanceof HoldfastError && error.code === 'LOCKED';
+
+export const askClock = statement({
+  name: 'clock',
+  text: 'SELECT clock_timestamp() AS now',
+  columns: { now: moment },
+});
+
+/** The database's time, in milliseconds since 1970. */
+export async function databaseNow(db: Executor, schema: string): Promise<number> {
+  const [row] = await db.run(askClock, { schema, queue: 'inbox' }, []);
+  return Date.parse(row?.now as string);
+}

@@ -1,19 +1,11 @@
-/**
- * What the users of docs/roles.sql need, and what of it a user lacks. So a missing grant is named with its table,
- * and what this user is meant for is seen from what it may do with the first queue.
- *
- * Only the catalogue is read, so it answers a user who may read nothing.
- */
+/** What the users of docs/roles.sql need, and what a user lacks of it; by the catalogue alone, so it answers who may read nothing. */
 import type { Executor } from '../../postgres/queryable.js';
 import { statement, text } from '../../postgres/statement.js';
 
 export type Role = 'worker' | 'operator' | 'viewer' | 'producer';
 
 interface Need {
-  /**
-   * Of a queue: the ending of its side table or of its function, '' for the queue itself. Else the table, or the function
-   * with its types.
-   */
+  /** Of a queue: the ending of its table or function, '' for itself. Else the table, or the function with its types. */
   readonly table: string;
   readonly queue: boolean;
   readonly right: string;
@@ -154,7 +146,6 @@ export interface MissingGrant {
 export interface Rights {
   /** As SQL writes it. */
   readonly user: string;
-  /** In the order of the tables' names. */
   readonly missing: readonly MissingGrant[];
 }
 
@@ -179,7 +170,6 @@ export function tableText(schema: string, { table }: MissingGrant): string {
   return `${table.endsWith('_seq') ? 'SEQUENCE ' : ''}${schema}.${table}`;
 }
 
-/** The statements that give it. */
 export function grantTexts(schema: string, { user, missing }: Rights): string[] {
   return missing.map(
     (one) => `GRANT ${one.rights.join(', ')} ON ${tableText(schema, one)} TO ${user};`,

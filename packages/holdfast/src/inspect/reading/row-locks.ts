@@ -1,10 +1,7 @@
 /**
- * Who has the row of a job, or of a limit, locked: a transaction that somebody left open, or a prepared one. Claims,
- * renewals and maintenance pass over a locked row, so such a job waits for as long as the transaction is open; under a
- * locked limit nothing starts.
- *
- * A reader may lock nothing, so the row itself is asked: its xmax names whoever locked it last, and the server
- * knows whether that one still runs. Locks that several sessions share are not seen.
+ * Who has the row of a job, or of a limit, locked: a transaction that was left open, or a prepared one. Claims, renewals
+ * and maintenance pass over such a job, and under a locked limit nothing starts. A reader may lock nothing, so the row is
+ * asked: its xmax names who locked it last, and the server knows whether that one runs. Shared locks are not seen.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -92,7 +89,6 @@ export const findLimitLocks = statement({
   columns: { type: text.orNull, ...HOLDER },
 });
 
-/** Who it is. */
 export type LockHolder = Row<typeof HOLDER>;
 /** The row of a limit; without a type that of the queue. */
 export type LimitLock = Row<typeof findLimitLocks.columns>;
@@ -105,24 +101,13 @@ const passing = ({ application, openMs }: RowLock) =>
   openMs !== null && openMs < PASSING_MS && (application?.startsWith('holdfast') ?? false);
 
 /** Of these jobs, those whose rows are locked, but for a worker that is just writing them. */
-export async function rowLocks(
-  db: Executor,
-  names: Names,
-  ids: readonly string[],
-): Promise<RowLock[]> {
+export async function rowLocks(db: Executor, names: Names, ids: readonly string[]) {
   const found = await db.run(findRowLocks, names, [plainArray(ids)]);
   return found.filter((lock) => !passing(lock));
 }
 
-/**
- * The limits of a queue, or those that hold for a type, that somebody has locked. A claim of a limited job locks them for a
- * moment: a lock counts from a second on. A user who may not see since when counts only those of other programs.
- */
-export async function limitLocks(
-  db: Executor,
-  names: Names,
-  type: string | null,
-): Promise<LimitLock[]> {
+/** Those of a queue, or for a type. Claims lock them for a moment: a lock counts from a second on, or if it is not one of ours. */
+export async function limitLocks(db: Executor, names: Names, type: string | null) {
   const found = await db.run(findLimitLocks, names, [type]);
   return found.filter(({ openMs, gid, application }) =>
     openMs === null

@@ -24,7 +24,6 @@ export function many(count: number, one: string, more = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : more}`;
 }
 
-/** The first line, cut where it gets long. */
 export function firstLine(value: string | null, length = 200): string {
   const line = (value ?? '').split('\n', 1)[0] ?? '';
   return line.length > length ? `${line.slice(0, length)}…` : line;
@@ -36,3 +35,6 @@ export function firstFew(all: readonly string[], most: number, noun: string, by 
   const rest = all.length - most;
   return `${all.slice(0, most).join(by)} and ${rest.toLocaleString('en')} more ${noun}${rest === 1 ? '' : 's'}`;
 }
+
+export const shellWord = (word: string) =>
+  /^[\w.:@/-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -6,7 +6,7 @@
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
 import { errorText } from '../../job/errors/failure.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
-import { errorType } from '../../tracing/error-type.js';
+import { errorType } from '../../tracing/tracing.js';
 import type { Child } from './completion.js';
 import { JobContext } from './context.js';
 import type { ContextDeps } from './context-deps.js';

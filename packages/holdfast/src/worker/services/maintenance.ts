@@ -2,7 +2,7 @@
  * What every queue needs now and then: silent workers are declared dead, what dead workers held is recovered,
  * and what is past its retention is pruned.
  */
-import { nextPages } from '../../maintenance/pages.js';
+
 import {
   type AgedPruning,
   prune,
@@ -15,7 +15,7 @@ import {
   pruneUnique,
   rememberPruned,
 } from '../../maintenance/prune.js';
-import { forgetClaims } from '../../maintenance/recover.js';
+import { forgetClaims, nextPages } from '../../maintenance/recover.js';
 import { forgetDeadWorkers, sweepDeadWorkers } from '../../maintenance/sweep.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { Recovery } from './recovery.js';

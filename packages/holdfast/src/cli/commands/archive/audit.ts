@@ -1,6 +1,6 @@
 /** `holdfast audit ls`: what people did, the latest first. */
 import { type AuditRow, auditRows } from '../../../inspect/audit.js';
-import { databaseNow } from '../../../inspect/reading/clock.js';
+import { databaseNow } from '../../../inspect/reading/reading.js';
 import { isId } from '../../../job/id.js';
 import { ACTS } from '../../../operate/audit.js';
 import type { Call } from '../../command.js';

@@ -5,8 +5,8 @@
 import { recordOf } from '../../../api/act/acts.js';
 import { MAX_BATCH, replayStatuses } from '../../../api/act/archive.js';
 import { finishedOf, isIds, replaying, type Which } from '../../../api/act/replay.js';
+import { countFinished } from '../../../inspect/job/archive.js';
 import { isEmpty } from '../../../inspect/job/filter.js';
-import { countFinished } from '../../../inspect/job/finished.js';
 import { many } from '../../../inspect/reading/words.js';
 import { actOptions } from '../../actor.js';
 import { asked, inEveryQueue, soFar } from '../../ask.js';

@@ -3,8 +3,8 @@ import {
   type DeadLetterGroupRow,
   deadLetterGroups,
   MAX_GROUPS,
-} from '../../../inspect/job/dead-letter-groups.js';
-import { databaseNow } from '../../../inspect/reading/clock.js';
+} from '../../../inspect/job/failures.js';
+import { databaseNow } from '../../../inspect/reading/reading.js';
 import { span } from '../../../inspect/reading/words.js';
 import type { Call } from '../../command.js';
 import { filterOf } from '../../parse/filters.js';

@@ -10,7 +10,7 @@ import {
 } from '../../../inspect/job/archive.js';
 import { type JobFilter, only } from '../../../inspect/job/filter.js';
 import { type ListedJob, listJobs } from '../../../inspect/job/list.js';
-import { databaseNow } from '../../../inspect/reading/clock.js';
+import { databaseNow } from '../../../inspect/reading/reading.js';
 import { isId } from '../../../job/id.js';
 import type { Call } from '../../command.js';
 import { UsageError } from '../../failures.js';

@@ -1,7 +1,6 @@
 /** `holdfast queues set | drop`: what is set on a queue, and its end. */
 import { type QueueOptions, removeQueue, setQueue } from '../../../api/act/queue-settings.js';
-import { describePaused } from '../../../inspect/queue/paused.js';
-import type { QueueRow } from '../../../inspect/queue/queues.js';
+import { describePaused, type QueueRow } from '../../../inspect/queue/queues.js';
 import { many, span } from '../../../inspect/reading/words.js';
 import { defined } from '../../../job/options/known-options.js';
 import { withTransaction } from '../../../postgres/connect/pool.js';

@@ -2,8 +2,8 @@
 import { turnQueue } from '../../../api/act/acts.js';
 import { makeQueue, partOf } from '../../../api/act/queue-settings.js';
 import { openQueues, queueFigures } from '../../../inspect/queue/overview.js';
-import { describePaused, isPartlyPaused } from '../../../inspect/queue/paused.js';
 import type { QueueRow } from '../../../inspect/queue/queues.js';
+import { describePaused, isPartlyPaused } from '../../../inspect/queue/queues.js';
 import { defined } from '../../../job/options/known-options.js';
 import { nearest } from '../../../job/options/nearest.js';
 import type { QueuePart } from '../../../operate/queue.js';

@@ -1,8 +1,11 @@
 /** `holdfast status`: every queue and every worker at a glance. */
 import { grantFix } from '../../../inspect/doctor/rights.js';
 import { stateOf } from '../../../inspect/fleet/workers.js';
-import { type PartialOverview, queueFigures } from '../../../inspect/queue/overview.js';
-import { readableOverview } from '../../../inspect/queue/readable.js';
+import {
+  type PartialOverview,
+  queueFigures,
+  readableOverview,
+} from '../../../inspect/queue/overview.js';
 import { tableText } from '../../../inspect/reading/rights.js';
 import { many } from '../../../inspect/reading/words.js';
 import { type Call, EXIT } from '../../command.js';

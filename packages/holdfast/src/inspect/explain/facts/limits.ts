@@ -3,12 +3,11 @@ import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { int8, type Row, statement, text } from '../../../postgres/statement.js';
 import type { ShownJob } from '../../job/show.js';
-import { inForce, type LimitRow, limitStates, readLimits } from '../../queue/limits.js';
+import { inForce, type LimitRow, limitStates, OPENS_AT, readLimits } from '../../queue/limits.js';
 import { instant } from '../../reading/columns.js';
 import { LINES, lineOf } from '../../reading/lines.js';
-import { OPENS_AT } from '../../reading/rate.js';
 import { type LimitLock, limitLocks } from '../../reading/row-locks.js';
-import { MAX_AHEAD } from './ahead.js';
+import { MAX_AHEAD } from './line.js';
 
 /** Due jobs `a` of a line of priority `p` that come before the job `i`. */
 const BEFORE = (p: string) => `a.priority = ${p} AND a.crashes < 2

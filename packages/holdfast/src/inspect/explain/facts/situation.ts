@@ -2,21 +2,26 @@
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { listWorkers, type Versions, versionsOf, type WorkerRow } from '../../fleet/workers.js';
-import { type ShownJob, showJob } from '../../job/show.js';
-import { type Trace, traceOf } from '../../job/trace.js';
+import { type ShownJob, showJob, type Trace, traceOf } from '../../job/show.js';
 import { listQueues, type QueueRow } from '../../queue/queues.js';
-import { databaseNow } from '../../reading/clock.js';
+import { databaseNow } from '../../reading/reading.js';
 import { type RowLock, rowLocks } from '../../reading/row-locks.js';
-import { type Ahead, ahead } from './ahead.js';
 import { type LimitSituation, limitSituation } from './limits.js';
-import { type Behind, behind, type KeyHead, keyHead, type Suspects, suspects } from './line.js';
-import { keyWindow, type Window } from './window.js';
+import {
+  type Ahead,
+  ahead,
+  type Behind,
+  behind,
+  type KeyHead,
+  keyHead,
+  keyWindow,
+  type Suspects,
+  suspects,
+  type Window,
+} from './line.js';
 import { type AbleWorker, ableWorkers, readAble } from './workers.js';
 
-/**
- * Who comes first for a bucket of a queue that is read by key. The ring belongs to the fleet, so it is handed
- * in; it gets the live workers.
- */
+/** Who comes first for a bucket, of the live workers. The ring belongs to the fleet, so it is handed in. */
 export type RingOwner = (
   workers: readonly WorkerRow[],
   bucket: { readonly queue: string; readonly bucket: number },
@@ -56,7 +61,6 @@ export interface Unknown {
   readonly id: string;
   readonly queues: readonly QueueRow[];
   readonly nowMs: number;
-  /** What else is kept of it. */
   readonly trace: Trace;
 }
 
@@ -99,7 +103,7 @@ export async function readSituation(
   const limits = await limitSituation(db, names, job, {
     ...{ keyed, version: versions[job.type] ?? null },
   });
-  const head = keyed && !turns ? await keyHead(db, names, job) : null;
+  const head = keyed && !turns ? ((await keyHead(db, names, job))[0] ?? null) : null;
   const rows = [job.id, head?.id, head ? null : line?.next].filter(
     (one) => typeof one === 'string',
   );
@@ -135,11 +139,7 @@ const NOTHING = {
   ...{ able: [], locks: [] },
 };
 
-function ownerOf(
-  workers: readonly WorkerRow[],
-  job: ShownJob,
-  ringOwner: RingOwner | undefined,
-): string | null {
+function ownerOf(workers: readonly WorkerRow[], job: ShownJob, ringOwner: RingOwner | undefined) {
   const alive = workers.filter((worker) => worker.status === 'alive');
   return ringOwner?.(alive, { queue: job.queue, bucket: job.partitionBucket }) ?? null;
 }

@@ -1,31 +1,23 @@
-/**
- * The workers that can run a job: whether each has a handler free for it, and if not, what it is busy with and for
- * how long. What they hold comes from their claims, and how much they can hold from what they say of themselves.
- */
+/** The workers that can run a job, and whether each is free: by their claims, and by what they say of themselves. */
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
-import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../../fleet/hands.js';
-import { keptIn, leakedIn } from '../../fleet/trouble.js';
+import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../../fleet/held.js';
+import { keptIn, leakedIn } from '../../fleet/reports.js';
 import { handlesVersion, isSilent, loadOf, numberOf, type WorkerRow } from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
 import { firstFew, many, span } from '../../reading/words.js';
 
 export interface AbleWorker {
   readonly worker: WorkerRow;
-  /**
-   * `free`: it has a handler for the job. `busy`: it has none. `alone`: it runs a suspect and takes nothing
-   * else. `silent`: no heartbeat for longer than its time to live. `unsure`: it does not say how many it runs.
-   */
+  /** `alone`: it runs a suspect and takes nothing else. `unsure`: it does not say how many jobs it runs. */
   readonly state: 'free' | 'busy' | 'alone' | 'silent' | 'unsure';
   /** How many jobs of the queue run at once in it; null: it does not say. */
   readonly concurrency: number | null;
-  /** Of the queue. */
   readonly jobs: number;
   /** By type, the longest held first. */
   readonly types: readonly HeldType[];
   /** Handlers that run on with jobs that it has lost, by its last heartbeat, in all of its queues. */
   readonly lost: number;
-  /** The suspect that it runs alone. */
   readonly suspect: IsolatedJob | null;
 }
 
@@ -37,10 +29,7 @@ export const ableWorkers = (workers: readonly WorkerRow[], job: ShownJob): Worke
       (handlesVersion(worker, job.queue, job.type) ?? 0) >= job.version,
   );
 
-/**
- * `inRuns`: jobs of a key run one after the other. `queues`: all of them; a suspect of another queue keeps its worker
- * from this one as well.
- */
+/** `inRuns`: jobs of a key run one after the other. `queues`: all; a suspect of another queue occupies a worker here too. */
 export async function readAble(
   db: Executor,
   names: Names,

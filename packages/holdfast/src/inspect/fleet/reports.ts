@@ -1,8 +1,35 @@
-/**
- * How the attempts of about the last minute ended, by queue, from what live workers report with their heartbeats.
- * Nothing is asked of the database for it but the list of workers. A worker that is silent says nothing of now.
- */
-import type { WorkerRow } from './workers.js';
+/** What live workers report of themselves: leaked handlers, refused outcomes, recent attempts. A silent one says nothing of now. */
+import { isSilent, type WorkerRow } from './workers.js';
+
+/** Empty of one that is gone or silent. */
+export function leakedIn(worker: WorkerRow) {
+  const { id } = worker;
+  return entriesOf(said(worker).leaked).flatMap(([queue, types]) =>
+    entriesOf(types).flatMap(([type, handlers]) =>
+      typeof handlers === 'number' && handlers > 0 ? [{ worker: id, queue, type, handlers }] : [],
+    ),
+  );
+}
+
+/** `why`: what the database said. */
+export function keptIn(worker: WorkerRow) {
+  const { id } = worker;
+  return entriesOf(said(worker).kept).flatMap(([queue, one]) => {
+    const { jobs, why } = (one ?? {}) as { jobs?: unknown; why?: unknown };
+    return typeof jobs === 'number' && jobs > 0
+      ? [{ worker: id, queue, jobs, why: String(why) }]
+      : [];
+  });
+}
+
+function said(worker: WorkerRow): { leaked?: unknown; kept?: unknown } {
+  if (worker.status === 'dead' || isSilent(worker)) return {};
+  const { load } = (worker.metadata ?? {}) as { load?: { leaked?: unknown; kept?: unknown } };
+  return load ?? {};
+}
+
+const entriesOf = (value: unknown): [string, unknown][] =>
+  typeof value === 'object' && value !== null ? Object.entries(value) : [];
 
 const SILENT_MS = 30_000;
 
