@@ -14,13 +14,11 @@ import {
   register,
 } from 'holdfast/internal';
 import { EPOCH } from '../simulation/clock.js';
-import type { Act, Journey, RowText, Tone } from './frame.js';
+import { type Act, type Journey, LEASE_MS, type RowText, type Tone } from './frame.js';
 import { NAMES, type Stage, seconds } from './stage.js';
 
 const TYPE = 'send_receipt';
 const KEY = 'order:9182';
-/** The article's and the product's. */
-export const LEASE_MS = 90_000;
 
 type JobRun = Pick<Held, 'id' | 'generation'>;
 /** A job as a worker holds it after its claim. */

@@ -3,8 +3,8 @@
  * names an old generation. Every act is one verb of the product on one row.
  */
 import { DEFAULT_RETRY, fail, insert, renew, retryDelayMs } from 'holdfast/internal';
-import { type Held, LEASE_MS, RowJourney, type RowState } from './desk.js';
-import type { Settings } from './frame.js';
+import { type Held, RowJourney, type RowState } from './desk.js';
+import { LEASE_MS, type Settings } from './frame.js';
 import { NAMES, type Stage, seconds } from './stage.js';
 
 const [A, B] = ['worker-a', 'worker-b'];

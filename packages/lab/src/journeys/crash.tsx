@@ -1,7 +1,7 @@
 /** Journey 2: two workers, a mailbox, a marker, and the row between them. */
 import { useState } from 'preact/hooks';
 import type { CrashState } from '../engine/crash.js';
-import { LEASE_MS } from '../engine/desk.js';
+import { LEASE_MS } from '../engine/frame.js';
 import { ByHand, Do, List, Panel, rowsText, seconds } from '../parts/bits.js';
 import { Check, Empty, Select } from '../parts/common.js';
 import { Row } from '../parts/row.js';

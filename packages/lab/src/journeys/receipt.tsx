@@ -1,5 +1,5 @@
 /** Journey 1: the buttons of one worker, and the row. */
-import { LEASE_MS } from '../engine/desk.js';
+import { LEASE_MS } from '../engine/frame.js';
 import type { ReceiptState } from '../engine/receipt.js';
 import { ByHand, Do, Panel, seconds } from '../parts/bits.js';
 import { Check, Empty } from '../parts/common.js';
