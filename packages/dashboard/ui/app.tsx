@@ -1,9 +1,8 @@
 /** The frame around every screen: where one can go, how fresh the picture is, and what was just done. */
 
-import { useTheme } from '@holdfast/lab';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { Failed, Link, Waiting } from './parts/bits';
-import { Dialog } from './parts/dialog';
+import { Button, Header } from '@holdfast/lab';
+import { useEffect, useState } from 'preact/hooks';
+import { Dialog, Failed, Link, Waiting } from './parts/bits';
 import { Audit } from './screens/audit';
 import { DeadLetters } from './screens/dead-letters';
 import { Health } from './screens/health';
@@ -75,77 +74,68 @@ function Fresh() {
   );
 }
 
-function Header({ help }: { help: () => void }) {
-  const { theme, next, sign } = useTheme();
+function Top({ help }: { help: () => void }) {
   const here = path.value.split('/')[0];
-  const nav = useRef<HTMLElement>(null);
   const dead = snapshot.value?.queues.reduce((sum, { deadLetter }) => sum + deadLetter, 0) ?? 0;
   const badge = dead > 0 ? dead.toLocaleString('en') : '';
-  useEffect(() => {
-    const current = nav.current?.querySelector('[aria-current]');
-    current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
-    // What appears before it moves it.
-  }, [here, session.value, badge.length]);
+  const signOut = () => void post('logout', {}).finally(() => location.reload());
   return (
-    <header>
-      <span class="brand">
-        <Link to="">Holdfast</Link>
-      </span>
-      <nav aria-label="Screens" ref={nav}>
-        {listed().map(({ to, name }) => (
-          <Link to={to} current={here === to}>
-            {name}
-            {to === 'dead-letters' && badge && <span class="badge">{badge}</span>}
-          </Link>
-        ))}
-        <a href={href('lab/')}>Lab</a>
-      </nav>
-      <span class="tools">
-        <Fresh />
-        {session.value?.write === false && <span class="chip">read-only</span>}
-        <button type="button" class="plain" onClick={next} aria-label={`Colours: ${theme}`}>
-          {sign}
-        </button>
-        <button type="button" class="plain" onClick={help} aria-label="Keys">
-          ?
-        </button>
-        {session.value?.signedIn && (
-          <button
-            type="button"
-            class="plain"
-            onClick={() => void post('logout', {}).finally(() => location.reload())}
-          >
-            Sign out
-          </button>
-        )}
-      </span>
-    </header>
+    <Header
+      brand={<Link to="">Holdfast</Link>}
+      label="Screens"
+      // What appears before the current link moves it.
+      here={[here, session.value !== null, badge.length].join()}
+      links={
+        <>
+          {listed().map(({ to, name }) => (
+            <Link to={to} current={here === to}>
+              {name}
+              {to === 'dead-letters' && badge && <span class="badge">{badge}</span>}
+            </Link>
+          ))}
+          <a href={href('lab/')}>Lab</a>
+        </>
+      }
+      state={
+        <>
+          <Fresh />
+          {session.value?.write === false && <span class="chip">read-only</span>}
+        </>
+      }
+    >
+      <Button class="plain" onClick={help} aria-label="Keys">
+        ?
+      </Button>
+      {session.value?.signedIn && (
+        <Button class="plain" onClick={signOut}>
+          Sign out
+        </Button>
+      )}
+    </Header>
   );
 }
 
 const Help = ({ onClose }: { onClose: () => void }) => (
   <Dialog title="Keys" onClose={onClose}>
     <dl class="facts">
-      {listed().map(({ key, name }) => (
+      {[
+        ...listed().map(({ key, name }) => [name, 'g', key] as const),
+        ...([
+          ['Lab', 'g', 'l'],
+          ['search jobs', '/'],
+        ] as const),
+      ].map(([name, ...keys]) => (
         <div>
           <dt>
-            <kbd>g</kbd> <kbd>{key}</kbd>
+            {keys.map((key) => (
+              <>
+                <kbd>{key}</kbd>{' '}
+              </>
+            ))}
           </dt>
           <dd>{name}</dd>
         </div>
       ))}
-      <div>
-        <dt>
-          <kbd>g</kbd> <kbd>l</kbd>
-        </dt>
-        <dd>Lab</dd>
-      </div>
-      <div>
-        <dt>
-          <kbd>/</kbd>
-        </dt>
-        <dd>search jobs</dd>
-      </div>
     </dl>
     <form method="dialog" class="row end">
       <button type="submit">Close</button>
@@ -156,22 +146,21 @@ const Help = ({ onClose }: { onClose: () => void }) => (
 const Messages = () => (
   <div class="messages" role="status">
     {messages.value.map(({ id, text, bad, undo }) => (
-      <div key={id} class={bad ? 'message bad' : 'message'}>
+      <div key={id} class={bad ? 'message is-bad' : 'message'}>
         <span class="grow">{text}</span>
         {undo && (
-          <button
-            type="button"
+          <Button
             onClick={() => {
               dismiss(id);
               undo();
             }}
           >
             Undo
-          </button>
+          </Button>
         )}
-        <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(id)}>
+        <Button class="plain" aria-label="Dismiss" onClick={() => dismiss(id)}>
           ×
-        </button>
+        </Button>
       </div>
     ))}
   </div>
@@ -208,7 +197,7 @@ export function App() {
       <a class="skip" href={`${href(path.value)}#main`}>
         Skip to the content
       </a>
-      <Header help={() => setHelp(true)} />
+      <Top help={() => setHelp(true)} />
       <main id="main" tabIndex={-1}>
         {session.value ? <Screen /> : error ? <Failed error={error} /> : <Waiting />}
       </main>

@@ -1,6 +1,6 @@
 /** The frame of the lab: the six journeys, the player, what happened, and the picture of it. */
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect } from 'preact/hooks';
 import type { JourneyName } from './engine/lab.js';
 import { engineState } from './engine-client.js';
 import { CrashView } from './journeys/crash.js';
@@ -8,10 +8,10 @@ import { FleetView } from './journeys/fleet.js';
 import { HeartbeatView } from './journeys/heartbeat.js';
 import { ReceiptView } from './journeys/receipt.js';
 import { RingView } from './journeys/ring.js';
-import { ALL, SPECS } from './journeys/specs.js';
+import { ALL, specOf } from './journeys/specs.js';
 import { TimingView } from './journeys/timing.js';
+import { following, Header, Select } from './parts/common.js';
 import { PlayerBar } from './parts/player-bar.js';
-import { useTheme } from './parts/theme.js';
 import { addressOf, goTo, goToJourney, place } from './place.js';
 import {
   back,
@@ -37,43 +37,25 @@ const dashboard = document.querySelector<HTMLMetaElement>(
   'meta[name="holdfast-dashboard"]',
 )?.content;
 
-function Header() {
-  const { theme, next, sign } = useTheme();
-  const nav = useRef<HTMLElement>(null);
-  useEffect(() => {
-    const current = nav.current?.querySelector('[aria-current]');
-    current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
-  }, [place.value.journey]);
-  return (
-    <header>
-      <span class="brand">
-        {dashboard ? <a href={dashboard}>Holdfast</a> : <span>Holdfast</span>} lab
-      </span>
-      <nav aria-label="Journeys" ref={nav}>
-        {ALL.map(({ name, short }, number) => (
-          <a
-            href={addressOf({ journey: name, seed: place.value.seed, course: null, settings: {} })}
-            aria-current={place.value.journey === name ? 'page' : undefined}
-            title={`Key ${number + 1}`}
-            onClick={(event) => {
-              if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
-              event.preventDefault();
-              goToJourney(name);
-            }}
-          >
-            {`${number + 1} ${short}`}
-          </a>
-        ))}
-      </nav>
-      <span class="tools">
-        <button type="button" class="plain" onClick={next} aria-label={`Colours: ${theme}`}>
-          {sign}
-        </button>
-        {dashboard && <a href={dashboard}>Dashboard</a>}
-      </span>
-    </header>
-  );
-}
+const Top = () => (
+  <Header
+    brand={<>{dashboard ? <a href={dashboard}>Holdfast</a> : <span>Holdfast</span>} lab</>}
+    label="Journeys"
+    here={place.value.journey}
+    links={ALL.map(({ name, short }, number) => (
+      <a
+        href={addressOf({ journey: name, seed: place.value.seed, course: null, settings: {} })}
+        aria-current={place.value.journey === name ? 'page' : undefined}
+        title={`Key ${number + 1}`}
+        onClick={following(() => goToJourney(name))}
+      >
+        {`${number + 1} ${short}`}
+      </a>
+    ))}
+  >
+    {dashboard && <a href={dashboard}>Dashboard</a>}
+  </Header>
+);
 
 const CONTROLS = /^(INPUT|TEXTAREA|SELECT|BUTTON|A|SUMMARY)$/;
 
@@ -102,22 +84,15 @@ function useKeys(): void {
   }, []);
 }
 
-function Courses() {
-  if (courses.value.length < 2) return null;
-  return (
-    <label class="inline course">
-      Course{' '}
-      <select
-        value={course.value?.id}
-        onChange={(event) => goTo({ course: event.currentTarget.value })}
-      >
-        {courses.value.map(({ id, title }) => (
-          <option value={id}>{title}</option>
-        ))}
-      </select>
-    </label>
+const Courses = () =>
+  courses.value.length < 2 ? null : (
+    <Select
+      label="Course"
+      value={course.value?.id}
+      options={courses.value.map(({ id, title }) => [id, title])}
+      onChange={(id) => goTo({ course: id })}
+    />
   );
-}
 
 function Status() {
   const engine = engineState.value;
@@ -147,7 +122,7 @@ function Status() {
 
 function Journey() {
   const { journey } = place.value;
-  const { title, intro } = SPECS[journey];
+  const { title, intro } = specOf(journey);
   const shown = frame.value;
   const View = VIEWS[journey];
   return (
@@ -169,7 +144,7 @@ export function LabApp() {
   const { journey, seed, course: chosen, settings } = place.value;
   const asked = JSON.stringify([journey, seed, chosen, settings]);
   useEffect(() => {
-    document.title = `${SPECS[journey].title} · Holdfast lab`;
+    document.title = `${specOf(journey).title} · Holdfast lab`;
     void open();
   }, [asked]);
   return (
@@ -177,7 +152,7 @@ export function LabApp() {
       <a class="skip" href="#main">
         Skip to the journey
       </a>
-      <Header />
+      <Top />
       <main id="main" tabIndex={-1}>
         <Journey />
       </main>

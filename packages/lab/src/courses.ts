@@ -8,136 +8,92 @@ export interface Course {
   readonly acts: readonly Act[];
 }
 
-const failing = (times: number): Act[] =>
-  Array.from({ length: times }, (_, n) => [
-    ...(n > 0 ? [{ do: 'due' }] : []),
-    { do: 'claim' },
-    { do: 'fail' },
-  ]).flat();
+/** A verb, or a verb with its words. */
+type Step = string | readonly [verb: string, words: Omit<Act, 'do'>];
+const course = (
+  id: string,
+  title: string,
+  steps: readonly Step[],
+  settings?: Settings,
+): Course => ({
+  ...{ id, title, ...(settings && { settings }) },
+  acts: steps.map((step) =>
+    typeof step === 'string' ? { do: step } : ({ do: step[0], ...step[1] } as Act),
+  ),
+});
+const wait = (seconds: number): Step => ['wait', { ms: 1_000 * seconds }];
+const repeated = <Item>(times: number, of: (n: number) => readonly Item[]): Item[] =>
+  Array.from({ length: times }, (_, n) => of(n)).flat();
 
-export const RECEIPT: readonly Course[] = [
-  {
-    id: 'success',
-    title: 'It succeeds',
-    acts: [{ do: 'enqueue' }, { do: 'claim' }, { do: 'wait', ms: 1_000 }, { do: 'succeed' }],
-  },
-  {
-    id: 'dead-letter',
-    title: 'It fails until it is a dead letter',
-    acts: [{ do: 'enqueue' }, ...failing(5)],
-  },
-  {
-    id: 'second',
-    title: 'A second claimer',
-    acts: [{ do: 'enqueue' }, { do: 'claim' }, { do: 'second' }, { do: 'succeed' }],
-  },
-  {
-    id: 'stale',
-    title: 'A completion with an old generation',
-    acts: [
-      { do: 'enqueue' },
-      ...failing(1),
-      { do: 'due' },
-      { do: 'claim' },
-      { do: 'stale' },
-      { do: 'succeed' },
-    ],
-  },
+const failing = (times: number): Step[] =>
+  repeated(times, (n) => [...(n > 0 ? ['due'] : []), 'claim', 'fail']);
+const crashed = (when: string): Step[] => [
+  'enqueue',
+  'enqueue',
+  ['claim', { by: 'worker-a' }],
+  ['kill', { when }],
+  ['claim', { by: 'worker-b' }],
+  'expire',
+  'recover',
+  ['claim', { by: 'worker-b' }],
+  'handle',
+  'wake',
 ];
-
-const crashed = (when: string): Act[] => [
-  { do: 'enqueue' },
-  { do: 'enqueue' },
-  { do: 'claim', by: 'worker-a' },
-  { do: 'kill', when },
-  { do: 'claim', by: 'worker-b' },
-  { do: 'expire' },
-  { do: 'recover' },
-  { do: 'claim', by: 'worker-b' },
-  { do: 'handle' },
-  { do: 'wake' },
-];
-const poisoned = Array.from({ length: 5 }, (_, n) => [
-  { do: 'claim', by: n % 2 === 0 ? 'worker-a' : 'worker-b' },
-  { do: 'kill', when: 'before' },
-  { do: 'expire' },
-  { do: 'recover' },
-]).flat();
-
-export const CRASH: readonly Course[] = [
-  { id: 'after', title: 'Killed after the mail, no guard', acts: crashed('after') },
-  {
-    id: 'guard',
-    title: 'Killed after the mail, with the guard',
-    settings: { guard: true },
-    acts: crashed('after'),
-  },
-  { id: 'before', title: 'Killed before the mail', acts: crashed('before') },
-  {
-    id: 'between',
-    title: 'Killed between the mail and its marker',
-    settings: { guard: true },
-    acts: crashed('between'),
-  },
-  {
-    id: 'poison',
-    title: 'It kills whoever runs it',
-    settings: { maxAttempts: 1 },
-    acts: [{ do: 'enqueue' }, ...poisoned],
-  },
-];
-
-export const RING: readonly Course[] = [
-  {
-    id: 'tour',
-    title: 'A worker joins, another leaves',
-    acts: [
-      { do: 'key', key: 'order:9182' },
-      { do: 'add' },
-      { do: 'add' },
-      { do: 'remove', id: 'worker-2' },
-      { do: 'points', points: 1 },
-      { do: 'bounded', on: false },
-      { do: 'points', points: 200 },
-      { do: 'bounded', on: true },
-    ],
-  },
-];
-
-/** With times to wait between: the fleet goes on by itself. */
-export const FLEET: readonly Course[] = [
-  {
-    id: 'tour',
-    title: 'A burst, a kill, a freeze, a drain',
-    acts: [
-      { do: 'burst' },
-      { do: 'wait', ms: 2_000 },
-      { do: 'kill', who: 'worker-2' },
-      { do: 'wait', ms: 5_000 },
-      { do: 'burst' },
-      { do: 'add' },
-      { do: 'wait', ms: 3_000 },
-      { do: 'freeze', who: 'worker-1' },
-      { do: 'wait', ms: 14_000 },
-      { do: 'drain', who: 'worker-3' },
-      { do: 'wait', ms: 6_000 },
-    ],
-  },
-  {
-    id: 'hot',
-    title: 'A hot key, then eight shards of it',
-    acts: [{ do: 'hot' }, { do: 'wait', ms: 16_000 }, { do: 'shards' }, { do: 'wait', ms: 6_000 }],
-  },
-  {
-    id: 'poison',
-    title: 'A poison job among others',
-    acts: [{ do: 'burst' }, { do: 'poison' }, { do: 'wait', ms: 40_000 }],
-  },
-];
+const poisoned = repeated<Step>(5, (n) => [
+  ['claim', { by: n % 2 === 0 ? 'worker-a' : 'worker-b' }],
+  ['kill', { when: 'before' }],
+  'expire',
+  'recover',
+]);
 
 export const COURSES: Readonly<Record<string, readonly Course[]>> = {
-  receipt: RECEIPT,
-  crash: CRASH,
-  ring: RING,
-  fleet: FLEET,
+  receipt: [
+    course('success', 'It succeeds', ['enqueue', 'claim', wait(1), 'succeed']),
+    course('dead-letter', 'It fails until it is a dead letter', ['enqueue', ...failing(5)]),
+    course('second', 'A second claimer', ['enqueue', 'claim', 'second', 'succeed']),
+    course('stale', 'A completion with an old generation', [
+      'enqueue',
+      ...failing(1),
+      ...['due', 'claim', 'stale', 'succeed'],
+    ]),
+  ],
+  crash: [
+    course('after', 'Killed after the mail, no guard', crashed('after')),
+    course('guard', 'Killed after the mail, with the guard', crashed('after'), { guard: true }),
+    course('before', 'Killed before the mail', crashed('before')),
+    course('between', 'Killed between the mail and its marker', crashed('between'), {
+      guard: true,
+    }),
+    course('poison', 'It kills whoever runs it', ['enqueue', ...poisoned], { maxAttempts: 1 }),
+  ],
+  ring: [
+    course('tour', 'A worker joins, another leaves', [
+      ['key', { key: 'order:9182' }],
+      'add',
+      'add',
+      ['remove', { id: 'worker-2' }],
+      ['points', { points: 1 }],
+      ['bounded', { on: false }],
+      ['points', { points: 200 }],
+      ['bounded', { on: true }],
+    ]),
+  ],
+  // With times to wait between: the fleet goes on by itself.
+  fleet: [
+    course('tour', 'A burst, a kill, a freeze, a drain', [
+      'burst',
+      wait(2),
+      ['kill', { who: 'worker-2' }],
+      wait(5),
+      'burst',
+      'add',
+      wait(3),
+      ['freeze', { who: 'worker-1' }],
+      wait(14),
+      ['drain', { who: 'worker-3' }],
+      wait(6),
+    ]),
+    course('hot', 'A hot key, then eight shards of it', ['hot', wait(16), 'shards', wait(6)]),
+    course('poison', 'A poison job among others', ['burst', 'poison', wait(40)]),
+  ],
 };

@@ -1,3 +1,3 @@
 /** What the dashboard shows as the lab does. */
+export * from './parts/common.js';
 export { RingPicture, Swatch } from './parts/ring-picture.js';
-export { useTheme } from './parts/theme.js';

@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals';
 import type { Settings } from './engine/frame.js';
 import type { JourneyName } from './engine/lab.js';
+import { ALL } from './journeys/specs.js';
 
 export interface Place {
   readonly journey: JourneyName;
@@ -10,8 +11,6 @@ export interface Place {
   readonly course: string | null;
   readonly settings: Settings;
 }
-
-const NAMES: readonly JourneyName[] = ['receipt', 'crash', 'ring', 'heartbeat', 'timing', 'fleet'];
 
 function parsed(text: string): string | number | boolean {
   if (text === 'true' || text === 'false') return text === 'true';
@@ -24,7 +23,7 @@ function read(): Place {
   );
   const number = Math.floor(Number(seed ?? 1));
   return {
-    journey: NAMES.find((name) => name === journey) ?? 'receipt',
+    journey: ALL.find(({ name }) => name === journey)?.name ?? 'receipt',
     seed: Number.isSafeInteger(number) ? number : 1,
     course: course ?? null,
     settings: Object.fromEntries(

@@ -7,7 +7,7 @@ import { batch, computed, signal } from '@preact/signals';
 import { COURSES, type Course } from './courses.js';
 import type { Act, Frame } from './engine/frame.js';
 import { ask } from './engine-client.js';
-import { SPECS } from './journeys/specs.js';
+import { specOf } from './journeys/specs.js';
 import { place } from './place.js';
 
 /** Of a fleet that runs on and on, so much is kept. */
@@ -30,7 +30,7 @@ export const before = computed(() => frames.value[at.value - 1] ?? null);
 export const atEnd = computed(() => at.value >= frames.value.length - 1);
 /** What a person does happens after this one, so it says what fits. */
 export const last = computed(() => frames.value.at(-1) ?? null);
-const spec = computed(() => SPECS[place.value.journey]);
+const spec = computed(() => specOf(place.value.journey));
 /** Time passes by itself while it plays. */
 export const isLive = computed(() => spec.value.live === true);
 export const canStep = computed(

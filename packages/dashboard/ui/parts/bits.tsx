@@ -1,7 +1,10 @@
-/** Small parts that every screen uses. All text is text: nothing here makes markup of data. */
+/** Small parts that the screens share, beside those of the lab. All text is text. */
+import { Button, following } from '@holdfast/lab';
 import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Asked } from '../state/api';
 import { serverNow } from '../state/live';
-import { go, href } from '../state/route';
+import { go, href, query, withQuery } from '../state/route';
 import type { LiveQueue } from '../state/wire';
 import { span, stateText } from './format';
 
@@ -12,18 +15,13 @@ export function Link(props: {
   current?: boolean;
   label?: string;
 }): JSX.Element {
-  const { to } = props;
   return (
     <a
-      href={href(to)}
+      href={href(props.to)}
       class={props.class}
       aria-label={props.label}
       aria-current={props.current ? 'page' : undefined}
-      onClick={(event) => {
-        if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
-        event.preventDefault();
-        go(to);
-      }}
+      onClick={following(() => go(props.to))}
     >
       {props.children}
     </a>
@@ -56,10 +54,6 @@ export function When({ at, none = '–' }: { at: string | number | null; none?: 
   );
 }
 
-export const Empty = ({ children }: { children: ComponentChildren }) => (
-  <p class="empty">{children}</p>
-);
-
 export const Failed = ({ error }: { error: string | null }) =>
   error === null ? null : (
     <p class="failed" role="alert">
@@ -68,6 +62,20 @@ export const Failed = ({ error }: { error: string | null }) =>
   );
 
 export const Waiting = () => <p class="empty">Reading…</p>;
+
+/** What was asked for as soon as it is there, and what went wrong. */
+export function Shown<Value>(props: {
+  of: Asked<Value>;
+  children: (data: Value) => ComponentChildren;
+}) {
+  const { data, error } = props.of;
+  return (
+    <>
+      <Failed error={error} />
+      {data ? props.children(data) : error === null && <Waiting />}
+    </>
+  );
+}
 
 export function Title({ children, aside }: { children: string; aside?: ComponentChildren }) {
   return (
@@ -78,37 +86,86 @@ export function Title({ children, aside }: { children: string; aside?: Component
   );
 }
 
-/** A table that scrolls by itself where it is too wide. */
-export function Table(props: {
-  label: string;
-  head: readonly (string | JSX.Element)[];
-  numbers?: readonly number[];
+/** The ways from a page of a list to others; `next`: where the next one begins. */
+export const Pages = (props: {
+  next?: string | null | undefined;
+  first?: string;
+  more?: string;
+}) => (
+  <nav class="row pages" aria-label="Pages">
+    {query.value.has('after') && (
+      <Link to={withQuery({ after: null })}>{props.first ?? 'First page'}</Link>
+    )}
+    {props.next && <Link to={withQuery({ after: props.next })}>{props.more ?? 'Next page'}</Link>}
+  </nav>
+);
+
+/** What a form says that is sent; the page stays. */
+export function textsOf(event: Event): (name: string) => string {
+  event.preventDefault();
+  const form = new FormData(event.currentTarget as HTMLFormElement);
+  return (name) => String(form.get(name) ?? '').trim();
+}
+
+/** A form that is filled from the address and becomes the next one. A choice in it is a search. */
+export const Search = (props: {
+  button?: string;
+  onSearch: (text: (name: string) => string) => void;
   children: ComponentChildren;
-}) {
+}) => (
+  <search>
+    <form
+      class="filter"
+      key={query.value.toString()}
+      onSubmit={(event) => props.onSearch(textsOf(event))}
+      onChange={(event) =>
+        event.target instanceof HTMLSelectElement && event.currentTarget.requestSubmit()
+      }
+    >
+      {props.children}
+      <button type="submit">{props.button ?? 'Search'}</button>
+    </form>
+  </search>
+);
+
+/** Native, so the keyboard, the focus and Escape are the browser's. */
+export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    dialog.current?.showModal();
+    return () => before?.focus?.();
+  }, []);
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls it with the arrow keys.
-    <section class="scroll" tabIndex={0} aria-label={props.label}>
-      <table>
-        <thead>
-          <tr>
-            {props.head.map((title, place) => (
-              <th scope="col" class={props.numbers?.includes(place) ? 'number' : undefined}>
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{props.children}</tbody>
-      </table>
-    </section>
+    <dialog ref={dialog} aria-labelledby="dialog-title" onClose={props.onClose}>
+      <h2 id="dialog-title">{props.title}</h2>
+      {props.children}
+    </dialog>
   );
 }
 
-export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
+/** A question before an act. */
+export const Confirm = (props: {
+  title: string;
+  children: string;
+  keep: string;
+  act: string;
+  onAct: () => void;
+  onClose: () => void;
+}) => (
+  <Dialog title={props.title} onClose={props.onClose}>
+    <p>{props.children}</p>
+    <div class="row end">
+      <Button onClick={props.onClose}>{props.keep}</Button>
+      <Button
+        class="danger"
+        onClick={() => {
+          props.onAct();
+          props.onClose();
+        }}
+      >
+        {props.act}
+      </Button>
     </div>
-  );
-}
+  </Dialog>
+);

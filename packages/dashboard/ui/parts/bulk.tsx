@@ -2,11 +2,12 @@
  * Retry, discard or cancel all that a filter names: counted first, then confirmed, then done in steps with a bar that
  * shows how far it is. It can be stopped; what was done stays done, and a discard or a cancel can be taken back.
  */
+import { Button, Field } from '@holdfast/lab';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { canUndo, jobsText, MAX_UNDO, say, sayMoved, type Verb } from '../state/act';
+import { canUndo, jobsText, MAX_UNDO, NAMES, say, sayMoved, type Verb } from '../state/act';
 import { get, post } from '../state/api';
 import { acted } from '../state/live';
-import { Dialog } from './dialog';
+import { Dialog, Failed } from './bits';
 
 export interface Which {
   readonly queue: string;
@@ -20,11 +21,6 @@ export interface Which {
   readonly seenAt?: number;
 }
 
-const NAMES: Readonly<Record<Verb, string>> = {
-  retry: 'Retry',
-  discard: 'Discard',
-  cancel: 'Cancel',
-};
 const WHAT: Readonly<Record<Verb, string>> = {
   retry: 'They run again, with all their attempts.',
   discard: 'They go to the archive as discarded and do not run.',
@@ -48,19 +44,19 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
   const [reason, setReason] = useState('');
   const stopped = useRef(false);
   const seenAt = useRef(which.seenAt ?? performance.now());
+  const stop = () => {
+    stopped.current = true;
+  };
   useEffect(() => {
-    const leave = () => {
-      stopped.current = true;
-    };
-    if (group) return leave;
+    if (group) return stop;
     const query = new URLSearchParams({ queue: which.queue, ...which.filter });
     // What is made while they are counted may not be among them.
     seenAt.current = performance.now();
     get<{ count: number; more: boolean }>(`api/jobs/count?${query}`).then(
-      (counted) => setTotal(counted),
+      setTotal,
       (failed: Error) => setError(failed.message),
     );
-    return leave;
+    return stop;
   }, []);
 
   async function run(): Promise<void> {
@@ -97,37 +93,29 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
   const many = total ? `${total.more ? 'more than ' : ''}${jobsText(total.count)}` : null;
   return (
     <Dialog title={`${NAMES[verb]} ${which.text}?`} onClose={onClose}>
-      {error && (
-        <p class="failed" role="alert">
-          {error}
-        </p>
-      )}
+      <Failed error={error} />
       <p>
         {many === null ? 'Counting…' : `This is about ${many} of ${which.queue}. ${WHAT[verb]}`}
       </p>
       {total !== null && verb !== 'retry' && <p class="dim">{wayBack}</p>}
       {done === null ? (
         <>
-          <label class="field">
-            Why (kept in the audit)
-            <input
-              value={reason}
-              onInput={(event) => setReason(event.currentTarget.value)}
-              maxLength={500}
-            />
-          </label>
+          <Field
+            class="field"
+            label="Why (kept in the audit)"
+            value={reason}
+            onInput={(event) => setReason(event.currentTarget.value)}
+            maxLength={500}
+          />
           <div class="row end">
-            <button type="button" onClick={onClose}>
-              Keep them
-            </button>
-            <button
-              type="button"
+            <Button onClick={onClose}>Keep them</Button>
+            <Button
               class={verb === 'retry' ? 'primary' : 'danger'}
               disabled={!total || total.count === 0}
               onClick={() => void run()}
             >
               {many === null ? NAMES[verb] : `${NAMES[verb]} ${many}`}
-            </button>
+            </Button>
           </div>
         </>
       ) : (
@@ -135,14 +123,7 @@ export function Bulk({ verb, which, onClose }: { verb: Verb; which: Which; onClo
           <progress max={Math.max(1, total?.count ?? 1)} value={done} aria-label="How far it is" />
           <div class="row end">
             <span class="grow">{jobsText(done)}</span>
-            <button
-              type="button"
-              onClick={() => {
-                stopped.current = true;
-              }}
-            >
-              Stop
-            </button>
+            <Button onClick={stop}>Stop</Button>
           </div>
         </>
       )}

@@ -54,7 +54,7 @@ export function Chart(props: {
       <figcaption>
         <span class="chart-title">{title}</span>
         {lines.map(({ name, values, colour }) => (
-          <span class={`key line-${colour}`}>
+          <span class={`legend line-${colour}`}>
             {name} <b>{value(values)}</b>
           </span>
         ))}

@@ -1,9 +1,9 @@
 /** A limit, set by an operator: it holds at once and through deploys, until it is reset. */
+import { Button, Field, Select } from '@holdfast/lab';
 import { useState } from 'preact/hooks';
 import type { SeenLimit } from '../../src/read/limits.js';
-import { doing } from '../state/act';
-import { post } from '../state/api';
-import { Dialog } from './dialog';
+import { send } from '../state/act';
+import { Dialog, Failed, textsOf } from './bits';
 
 const UNITS: readonly [string, number][] = [
   ['d', 86_400_000],
@@ -19,6 +19,13 @@ function duration(ms: number): string {
   return `${ms / size}${unit}`;
 }
 
+const Count = (props: { label: string; name: string; value?: number | null | undefined }) => (
+  <Field
+    {...{ class: 'field grow', label: props.label, name: props.name, type: 'number', min: 1 }}
+    defaultValue={props.value ?? ''}
+  />
+);
+
 interface Props {
   /** Null: a new one. */
   readonly limit: SeenLimit | null;
@@ -29,80 +36,49 @@ interface Props {
 export function LimitDialog({ limit, queues, onClose }: Props) {
   const [error, setError] = useState<string | null>(null);
   async function submit(event: SubmitEvent): Promise<void> {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const text = (name: string) => String(form.get(name) ?? '').trim();
+    const text = textsOf(event);
     const number = (name: string) => (text(name) === '' ? undefined : Number(text(name)));
     const rate = text('starts') && {
       rate: { limit: number('starts'), per: text('per'), burst: number('burst') },
     };
     const concurrency = number('concurrency');
-    if (!rate && concurrency === undefined) {
-      setError('Say how many may run at once, or how many may start in a time.');
-      return;
-    }
+    if (!rate && concurrency === undefined)
+      return setError('Say how many may run at once, or how many may start in a time.');
     const of = { queue: limit?.queue ?? text('queue'), type: limit ? limit.type : text('type') };
     const wanted = { ...(concurrency !== undefined && { concurrency }), ...rate };
-    const done = await doing(async () => {
-      const body = { verb: 'set', ...of, limit: wanted, reason: text('reason') };
-      await post('api/limits/act', body);
-      return 'The limit is in force.';
-    });
-    if (done) onClose();
+    const body = { verb: 'set', ...of, limit: wanted, reason: text('reason') };
+    if (await send('api/limits/act', body, 'The limit is in force.')) onClose();
   }
   const { concurrency = null, rate = null } = limit ?? {};
   return (
     <Dialog title={limit ? 'Change the limit' : 'Set a limit'} onClose={onClose}>
       <form class="stack" onSubmit={(event) => void submit(event)}>
-        {error && (
-          <p class="failed" role="alert">
-            {error}
-          </p>
-        )}
+        <Failed error={error} />
         {limit ? (
           <p>{`Of ${limit.type ?? 'all jobs'} in ${limit.queue}. It holds at once, and deploys do not undo it.`}</p>
         ) : (
           <>
-            <label class="field">
-              Queue
-              <select name="queue" required>
-                {queues.map((name) => (
-                  <option>{name}</option>
-                ))}
-              </select>
-            </label>
-            <label class="field">
-              Job type (empty: the whole queue)
-              <input name="type" maxLength={200} />
-            </label>
+            <Select class="field" label="Queue" name="queue" options={queues} />
+            <Field
+              class="field"
+              label="Job type (empty: the whole queue)"
+              name="type"
+              maxLength={200}
+            />
           </>
         )}
-        <label class="field">
-          Run at once, at most
-          <input name="concurrency" type="number" min="1" defaultValue={concurrency ?? ''} />
-        </label>
+        <Count label="Run at once, at most" name="concurrency" value={concurrency} />
         <div class="row">
-          <label class="field grow">
-            Start, at most
-            <input name="starts" type="number" min="1" defaultValue={rate?.limit ?? ''} />
-          </label>
-          <label class="field grow">
-            in
-            <input name="per" defaultValue={rate ? duration(rate.perMs) : '1m'} />
-          </label>
-          <label class="field grow">
-            burst
-            <input name="burst" type="number" min="1" defaultValue={rate?.burst ?? ''} />
-          </label>
+          <Count label="Start, at most" name="starts" value={rate?.limit} />
+          <Field
+            {...{ class: 'field grow', label: 'in', name: 'per' }}
+            defaultValue={rate ? duration(rate.perMs) : '1m'}
+          />
+          <Count label="burst" name="burst" value={rate?.burst} />
         </div>
-        <label class="field">
-          Why (kept in the audit)
-          <input name="reason" maxLength={500} />
-        </label>
+        <Field class="field" label="Why (kept in the audit)" name="reason" maxLength={500} />
         <div class="row end">
-          <button type="button" onClick={onClose}>
-            Leave it
-          </button>
+          <Button onClick={onClose}>Leave it</Button>
           <button type="submit" class="primary">
             Set the limit
           </button>

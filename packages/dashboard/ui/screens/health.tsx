@@ -1,9 +1,9 @@
 /** What the doctor finds: what is wrong, why it matters, and the fix. */
-import { Empty, Failed, Title, When } from '../parts/bits';
+import { Button, Empty } from '@holdfast/lab';
+import { Failed, Title, When } from '../parts/bits';
 import { useAsked } from '../state/api';
 import type { HealthAnswer } from '../state/wire';
 
-type Finding = HealthAnswer['findings'][number];
 const GROUPS = [
   ['problem', 'Problems'],
   ['note', 'Worth knowing'],
@@ -12,15 +12,19 @@ const GROUPS = [
 /** With many queues what is in order is a thousand lines; nobody looks for those. */
 const FOLDED = 60;
 
-const Found = ({ finding }: { finding: Finding }) => (
-  <li class={`is-${finding.level}`}>
-    <div class="row">
-      <code>{finding.check}</code>
-      <span class="grow">{finding.text}</span>
-    </div>
-    {finding.why && <p class="dim">{finding.why}</p>}
-    {finding.fix && <pre>{finding.fix}</pre>}
-  </li>
+const List = ({ findings }: { findings: HealthAnswer['findings'] }) => (
+  <ul class="findings">
+    {findings.map(({ level, check, text, why, fix }) => (
+      <li key={check + text} class={`is-${level}`}>
+        <div class="row">
+          <code>{check}</code>
+          <span class="grow">{text}</span>
+        </div>
+        {why && <p class="dim">{why}</p>}
+        {fix && <pre>{fix}</pre>}
+      </li>
+    ))}
+  </ul>
 );
 
 export function Health() {
@@ -35,9 +39,7 @@ export function Health() {
                 looked <When at={data.at} />
               </span>
             )}
-            <button type="button" onClick={reload}>
-              Look again
-            </button>
+            <Button onClick={reload}>Look again</Button>
           </span>
         }
       >
@@ -49,30 +51,20 @@ export function Health() {
       )}
       {data &&
         GROUPS.map(([level, title]) => {
-          const found = data.findings.filter((finding) => finding.level === level);
-          if (found.length === 0)
+          const findings = data.findings.filter((finding) => finding.level === level);
+          if (findings.length === 0)
             return level === 'problem' && <p class="well">The doctor finds no problem.</p>;
-          const list = (
-            <ul class="findings">
-              {found.map((finding) => (
-                <Found key={finding.check + finding.text} finding={finding} />
-              ))}
-            </ul>
-          );
-          const head = `${title} (${found.length})`;
-          return (
+          const head = `${title} (${findings.length})`;
+          const folded = level === 'ok' && findings.length > FOLDED;
+          return folded ? (
+            <details key={level}>
+              <summary>{head}</summary>
+              <List findings={findings} />
+            </details>
+          ) : (
             <section key={level}>
-              {level === 'ok' && found.length > FOLDED ? (
-                <details>
-                  <summary>{head}</summary>
-                  {list}
-                </details>
-              ) : (
-                <>
-                  <h2>{head}</h2>
-                  {list}
-                </>
-              )}
+              <h2>{head}</h2>
+              <List findings={findings} />
             </section>
           );
         })}

@@ -1,50 +1,40 @@
 /** One job: why it does or does not run, in words; what happened to it, attempt by attempt; and what it holds. */
+import { Button, Facts } from '@holdfast/lab';
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { Fact, Failed, Link, Status, Waiting, When } from '../parts/bits';
-import { Dialog } from '../parts/dialog';
-import { pretty } from '../parts/format';
-import { actOn, doing, type Verb } from '../state/act';
-import { post, useAsked } from '../state/api';
-import { serverNow, session } from '../state/live';
+import { Confirm, Failed, Link, Status, Waiting, When } from '../parts/bits';
+import { pretty, stateText } from '../parts/format';
+import { actOn, send, type Verb } from '../state/act';
+import { useAsked } from '../state/api';
+import { serverNow, write } from '../state/live';
+import { jobsAt } from '../state/route';
 import type { JobAnswer, ShownJob } from '../state/wire';
 
 interface Moment {
   readonly at: string;
   readonly what: string;
-  readonly detail: string | null;
-  readonly error: string | null;
+  readonly detail?: string | null;
+  readonly error?: string | null | undefined;
   readonly kind: string;
 }
 
 const by = (worker: string | null | undefined) => (worker ? `on ${worker}` : null);
 
 function momentsOf(job: ShownJob): Moment[] {
-  const moments: Moment[] = [
-    { at: job.createdAt, what: 'enqueued', detail: null, error: null, kind: 'made' },
-    ...job.history.map((entry) => ({
-      at: entry.at,
-      what: `attempt ${entry.attempt}: ${entry.outcome.replace('_', ' ')}${entry.times && entry.times > 1 ? ` ${entry.times} times` : ''}`,
-      detail: by(entry.worker),
-      error: entry.error ?? null,
-      kind: 'failed',
-    })),
-  ];
-  if (job.status === 'processing' && job.claimedAt)
-    moments.push({
-      at: job.claimedAt,
-      what: `attempt ${job.attempts}: running`,
-      detail: `${by(job.claimedBy) ?? ''}, generation ${job.leaseGeneration}`,
-      error: null,
-      kind: 'running',
-    });
-  if (job.completedAt)
-    moments.push({
-      at: job.completedAt,
-      what: job.status.replace('_', ' '),
-      detail: by(job.claimedBy),
-      error: null,
-      kind: job.status,
-    });
+  const { status, claimedAt, claimedBy, completedAt } = job;
+  const attempts = job.history.map(({ at, attempt, outcome, times, worker, error }): Moment => {
+    const often = times && times > 1 ? ` ${times} times` : '';
+    const what = `attempt ${attempt}: ${stateText(outcome)}${often}`;
+    return { at, what, detail: by(worker), error, kind: 'failed' };
+  });
+  const moments: Moment[] = [{ at: job.createdAt, what: 'enqueued', kind: 'made' }, ...attempts];
+  if (status === 'processing' && claimedAt) {
+    const detail = `${by(claimedBy) ?? ''}, generation ${job.leaseGeneration}`;
+    const what = `attempt ${job.attempts}: running`;
+    moments.push({ at: claimedAt, what, detail, kind: 'running' });
+  }
+  if (completedAt)
+    moments.push({ at: completedAt, what: stateText(status), detail: by(claimedBy), kind: status });
   return moments;
 }
 
@@ -68,50 +58,33 @@ const Timeline = ({ job }: { job: ShownJob }) => (
   </ol>
 );
 
-function Facts({ job }: { job: ShownJob }) {
-  return (
-    <dl class="facts">
-      <Fact name="Queue">
-        <Link to={`jobs?queue=${encodeURIComponent(job.queue)}`}>{job.queue}</Link>
+function factsOf(job: ShownJob): Record<string, ComponentChildren> {
+  const { queue, partitionKey: key } = job;
+  return {
+    Queue: (
+      <>
+        <Link to={jobsAt({ queue })}>{queue}</Link>
         {job.archived && ' (archive)'}
-      </Fact>
-      <Fact name="Key">
-        <Link
-          to={`jobs?queue=${encodeURIComponent(job.queue)}&key=${encodeURIComponent(job.partitionKey)}`}
-        >
-          {job.partitionKey}
-        </Link>{' '}
+      </>
+    ),
+    Key: (
+      <>
+        <Link to={jobsAt({ queue, key })}>{key}</Link>{' '}
         <span class="dim">bucket {job.partitionBucket}</span>
-      </Fact>
-      <Fact name="Type">
-        {job.version === 1 ? job.type : `${job.type}, version ${job.version}`}
-      </Fact>
-      <Fact name="Priority">{job.priority}</Fact>
-      <Fact name="Attempts">{`${job.attempts} of ${job.maxAttempts}`}</Fact>
-      <Fact name="Generation">{job.leaseGeneration}</Fact>
-      {job.crashes > 0 && <Fact name="Crashes">{job.crashes}</Fact>}
-      {job.claimedBy && <Fact name="Worker">{job.claimedBy}</Fact>}
-      {job.claimedAt && (
-        <Fact name="Claimed">
-          <When at={job.claimedAt} />
-        </Fact>
-      )}
-      {job.leaseExpiresAt && (
-        <Fact name="Lease ends">
-          <When at={job.leaseExpiresAt} />
-        </Fact>
-      )}
-      {job.runAt && (
-        <Fact name="Due">
-          <When at={job.runAt} />
-        </Fact>
-      )}
-      {job.idempotencyKey && <Fact name="Idempotency key">{job.idempotencyKey}</Fact>}
-      <Fact name="Id">
-        <code>{job.id}</code>
-      </Fact>
-    </dl>
-  );
+      </>
+    ),
+    Type: job.version === 1 ? job.type : `${job.type}, version ${job.version}`,
+    Priority: job.priority,
+    Attempts: `${job.attempts} of ${job.maxAttempts}`,
+    Generation: job.leaseGeneration,
+    Crashes: job.crashes > 0 && job.crashes,
+    Worker: job.claimedBy,
+    Claimed: job.claimedAt && <When at={job.claimedAt} />,
+    'Lease ends': job.leaseExpiresAt && <When at={job.leaseExpiresAt} />,
+    Due: job.runAt && <When at={job.runAt} />,
+    'Idempotency key': job.idempotencyKey,
+    Id: <code>{job.id}</code>,
+  };
 }
 
 const Value = ({ name, value }: { name: string; value: unknown }) => (
@@ -122,78 +95,55 @@ const Value = ({ name, value }: { name: string; value: unknown }) => (
   </section>
 );
 
-const NAMES: Readonly<Record<Verb, string>> = {
-  retry: 'Retry',
-  discard: 'Discard',
-  cancel: 'Cancel',
-};
-
 function Acts({ job }: { job: ShownJob }) {
-  const [asked, setAsked] = useState<Verb | null>(null);
+  const [asked, setAsked] = useState(false);
   const { id, queue, status, archived } = job;
-  const run = () =>
-    void doing(async () => {
-      await post(`api/jobs/${id}/run`, { queue });
-      return 'It is due now.';
-    });
+  const run = () => void send(`api/jobs/${id}/run`, { queue }, 'It is due now.');
   const replay = () =>
-    void doing(async () => {
-      const { moved, keyTaken } = await post<{ moved: number; keyTaken: number }>(
-        'api/jobs/replay',
-        { queue, ids: [id] },
-      );
-      if (moved === 1) return 'It waits in its queue again.';
-      return keyTaken === 1
-        ? 'It could not be put back: its idempotency key stands for another job.'
-        : 'It is not in the archive any more; somebody may have put it back already.';
-    });
-  const act = (verb: Verb) => {
-    setAsked(null);
-    void actOn(verb, queue, [id]);
-  };
+    void send<{ moved: number; keyTaken: number }>(
+      'api/jobs/replay',
+      { queue, ids: [id] },
+      ({ moved, keyTaken }) => {
+        if (moved === 1) return 'It waits in its queue again.';
+        return keyTaken === 1
+          ? 'It could not be put back: its idempotency key stands for another job.'
+          : 'It is not in the archive any more; somebody may have put it back already.';
+      },
+    );
+  const act = (verb: Verb) => void actOn(verb, queue, [id]);
+  const dead = status === 'dead_letter' && !archived;
   const waits = status === 'pending' && job.runAt !== null && Date.parse(job.runAt) > serverNow();
+  const possible: readonly [string, boolean, () => void][] = [
+    ['Retry', dead, () => act('retry')],
+    ['Run now', waits, run],
+    ['Discard', dead, () => act('discard')],
+    ['Cancel', status === 'pending', () => act('cancel')],
+    ['Cancel', status === 'processing', () => setAsked(true)],
+    ['Put back', status === 'cancelled' || status === 'discarded', replay],
+  ];
   return (
     <div class="row acts" role="toolbar" aria-label="Acts">
-      {status === 'dead_letter' && !archived && (
-        <button type="button" class="primary" onClick={() => act('retry')}>
-          Retry
-        </button>
-      )}
-      {waits && (
-        <button type="button" class="primary" onClick={run}>
-          Run now
-        </button>
-      )}
-      {status === 'dead_letter' && !archived && (
-        <button type="button" onClick={() => act('discard')}>
-          Discard
-        </button>
-      )}
-      {(status === 'pending' || status === 'processing') && (
-        <button
-          type="button"
-          onClick={() => (status === 'processing' ? setAsked('cancel') : act('cancel'))}
-        >
-          Cancel
-        </button>
-      )}
-      {(status === 'cancelled' || status === 'discarded') && (
-        <button type="button" onClick={replay}>
-          Put back
-        </button>
+      {possible.map(
+        ([name, is, onClick]) =>
+          is && (
+            <Button
+              class={/^(Retry|Run now)$/.test(name) ? 'primary' : undefined}
+              onClick={onClick}
+            >
+              {name}
+            </Button>
+          ),
       )}
       {asked && (
-        <Dialog title={`${NAMES[asked]} a job that runs?`} onClose={() => setAsked(null)}>
-          <p>Its worker finds its lease lost. What the handler has done until then stays done.</p>
-          <div class="row end">
-            <button type="button" onClick={() => setAsked(null)}>
-              Keep it
-            </button>
-            <button type="button" class="danger" onClick={() => act(asked)}>
-              {NAMES[asked]}
-            </button>
-          </div>
-        </Dialog>
+        <Confirm
+          title="Cancel a job that runs?"
+          keep="Keep it"
+          act="Cancel"
+          onAct={() => act('cancel')}
+          onClose={() => setAsked(false)}
+        >
+          Its worker finds its lease lost. What the handler has done until then stays done.
+        </Confirm>
       )}
     </div>
   );
@@ -203,7 +153,7 @@ function Why({ explanation }: { explanation: JobAnswer['explanation'] }) {
   return (
     <section class="why" aria-label="Why">
       <p>{explanation.text}</p>
-      {explanation.fix && <p class="fix">{explanation.fix}</p>}
+      {explanation.fix && <p class="dim">{explanation.fix}</p>}
       {explanation.also.map(({ text, fix }) => (
         <p class="dim" key={text}>
           Also: {text} {fix}
@@ -220,7 +170,7 @@ export function JobScreen({ id }: { id: string }) {
       <>
         <Failed error={error} />
         <p>
-          <Link to={`jobs?key=${encodeURIComponent(id)}`}>Jobs with this as their key</Link>
+          <Link to={jobsAt({ key: id })}>Jobs with this as their key</Link>
         </p>
       </>
     ) : (
@@ -234,7 +184,7 @@ export function JobScreen({ id }: { id: string }) {
         <Status of={job.status} />
       </div>
       <Failed error={error} />
-      {session.value?.write && <Acts job={job} />}
+      {write.value && <Acts job={job} />}
       <Why explanation={explanation} />
       <div class="columns">
         <section>
@@ -243,7 +193,7 @@ export function JobScreen({ id }: { id: string }) {
         </section>
         <section>
           <h2>Facts</h2>
-          <Facts job={job} />
+          <Facts of={factsOf(job)} />
         </section>
       </div>
       <div class="columns">

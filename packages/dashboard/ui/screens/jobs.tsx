@@ -1,12 +1,13 @@
 /** Jobs of a queue or of its archive. The filter is the address, so a search can be sent to somebody. */
+import { Button, Table } from '@holdfast/lab';
 import { useEffect, useState } from 'preact/hooks';
-import { Empty, Failed, Link, Status, Table, Title, Waiting, When } from '../parts/bits';
+import { Link, Pages, Shown, Status, Title, When } from '../parts/bits';
 import { Bulk } from '../parts/bulk';
 import { firstLine, stateText } from '../parts/format';
-import { actOn, type Verb } from '../state/act';
+import { actOn, NAMES, type Verb } from '../state/act';
 import { useAsked } from '../state/api';
-import { session } from '../state/live';
-import { query, withQuery } from '../state/route';
+import { write } from '../state/live';
+import { query } from '../state/route';
 import type { JobsPage, ListedJob } from '../state/wire';
 import { Filter } from './jobs-filter';
 
@@ -17,46 +18,40 @@ const VERBS: Readonly<Record<string, readonly Verb[]>> = {
   processing: ['cancel'],
   dead_letter: ['retry', 'discard'],
 };
-const NAMES: Readonly<Record<Verb, string>> = {
-  retry: 'Retry',
-  discard: 'Discard',
-  cancel: 'Cancel',
-};
-
 /** When it is due, until when it is leased, or when it ended. */
 function Time({ job }: { job: ListedJob }) {
-  if (job.completedAt) return <When at={job.completedAt} />;
-  if (job.status === 'processing')
-    return (
-      <>
-        lease ends <When at={job.leaseExpiresAt} />
-      </>
-    );
-  if (job.status === 'pending' && job.runAt)
-    return (
-      <>
-        due <When at={job.runAt} />
-      </>
-    );
-  return <span class="dim">–</span>;
+  const { completedAt, status, leaseExpiresAt, runAt } = job;
+  if (completedAt) return <When at={completedAt} />;
+  const [what, at] =
+    status === 'processing'
+      ? ['lease ends', leaseExpiresAt]
+      : status === 'pending'
+        ? ['due', runAt]
+        : [];
+  if (!what || (what === 'due' && !at)) return <span class="dim">–</span>;
+  return (
+    <>
+      {what} <When at={at ?? null} />
+    </>
+  );
 }
 
-function Row(props: {
-  job: ListedJob;
-  picked: boolean;
-  onPick: ((picked: boolean) => void) | null;
-}) {
+const Box = (props: { label: string; checked: boolean; onPick: (on: boolean) => void }) => (
+  <input
+    type="checkbox"
+    checked={props.checked}
+    aria-label={props.label}
+    onChange={(event) => props.onPick(event.currentTarget.checked)}
+  />
+);
+
+function Row(props: { job: ListedJob; picked: boolean; onPick: ((on: boolean) => void) | false }) {
   const { job, picked, onPick } = props;
   return (
     <tr>
       {onPick && (
         <td>
-          <input
-            type="checkbox"
-            checked={picked}
-            aria-label={`Select ${job.id}`}
-            onChange={(event) => onPick(event.currentTarget.checked)}
-          />
+          <Box label={`Select ${job.id}`} checked={picked} onPick={onPick} />
         </td>
       )}
       <td>
@@ -87,28 +82,27 @@ function filterText(filter: Readonly<Record<string, string>>): string {
   return `all ${stateText(status ?? '')} jobs${parts.length > 0 ? ` with ${parts.join(', ')}` : ''}`;
 }
 
+const HEAD = ['Status', 'Type', 'Key', 'Attempts', 'Made', 'Time', 'Worker', 'Error'];
+
 export function Jobs() {
-  const asked = query.value;
-  const queue = asked.get('queue') ?? 'inbox';
+  const address = query.value;
+  const queue = address.get('queue') ?? 'inbox';
   // A search that has found nothing reads for a second: it goes on when somebody asks for more.
-  const { data, error } = useAsked<JobsPage>(`api/jobs?${asked}`, (page) =>
-    asked.has('after') || (page?.next && page.jobs.length === 0) ? 0 : 2,
+  const asked = useAsked<JobsPage>(`api/jobs?${address}`, (page) =>
+    address.has('after') || (page?.next && page.jobs.length === 0) ? 0 : 2,
   );
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const [bulk, setBulk] = useState<Verb | null>(null);
-  const address = asked.toString();
   // With another filter the question would be about other jobs than were counted.
   useEffect(() => {
     setPicked(new Set());
     setBulk(null);
-  }, [address]);
-  const write = session.value?.write === true;
-  const status = asked.get('status') ?? '';
+  }, [address.toString()]);
   const filter = Object.fromEntries(
-    [...asked].filter(([name, value]) => PARTS.includes(name) && value),
+    [...address].filter(([name, value]) => PARTS.includes(name) && value),
   );
-  const verbs = VERBS[status] ?? [];
-  const shown = data?.jobs ?? [];
+  const verbs = VERBS[address.get('status') ?? ''] ?? [];
+  const { jobs: shown, next } = asked.data ?? { jobs: [], next: null };
   const chosen = shown.filter(({ id }) => picked.has(id));
   const possible = [...new Set(chosen.flatMap((job) => VERBS[job.status] ?? []))];
   const pick = (ids: readonly string[], on: boolean) =>
@@ -118,46 +112,28 @@ export function Jobs() {
     if (await actOn(verb, queue, ids)) setPicked(new Set());
   };
   const all = shown.length > 0 && chosen.length === shown.length;
-  const box = (
-    <input
-      type="checkbox"
-      checked={all}
-      aria-label="Select all on this page"
-      onChange={() =>
-        pick(
-          shown.map(({ id }) => id),
-          !all,
-        )
-      }
-    />
-  );
-  const head = ['Status', 'Type', 'Key', 'Attempts', 'Made', 'Time', 'Worker', 'Error'];
+  const ids = shown.map(({ id }) => id);
+  const box = <Box label="Select all on this page" checked={all} onPick={(on) => pick(ids, on)} />;
   return (
     <>
       <Title>Jobs</Title>
       <Filter />
-      {write && (
+      {write.value && (
         <div class="row acts" role="toolbar" aria-label="Acts">
           {chosen.length > 0 ? (
             <>
               <span>{chosen.length} selected</span>
               {possible.map((verb) => (
-                <button type="button" onClick={() => void actPicked(verb)}>
-                  {NAMES[verb]}
-                </button>
+                <Button onClick={() => void actPicked(verb)}>{NAMES[verb]}</Button>
               ))}
             </>
           ) : verbs.length > 0 ? (
             <>
               <span class="dim">All that match:</span>
               {verbs.map((verb) => (
-                <button
-                  type="button"
-                  disabled={shown.length === 0 && !data?.next}
-                  onClick={() => setBulk(verb)}
-                >
+                <Button disabled={shown.length === 0 && !next} onClick={() => setBulk(verb)}>
                   {`${NAMES[verb]} all…`}
-                </button>
+                </Button>
               ))}
             </>
           ) : (
@@ -165,35 +141,30 @@ export function Jobs() {
           )}
         </div>
       )}
-      <Failed error={error} />
-      {data === null ? (
-        error === null && <Waiting />
-      ) : shown.length === 0 ? (
-        <Empty>
-          {data.next === null
-            ? 'No job matches.'
-            : 'Nothing found so far. The search is not at its end.'}
-        </Empty>
-      ) : (
-        <Table label="Jobs" head={write ? [box, ...head] : head} numbers={[write ? 4 : 3]}>
-          {shown.map((job) => (
-            <Row
-              key={job.id}
-              job={job}
-              picked={picked.has(job.id)}
-              onPick={write ? (on) => pick([job.id], on) : null}
-            />
-          ))}
-        </Table>
-      )}
-      <nav class="row pages" aria-label="Pages">
-        {asked.has('after') && <Link to={withQuery({ after: null })}>First page</Link>}
-        {data?.next && (
-          <Link to={withQuery({ after: data.next })}>
-            {shown.length === 0 ? 'Search on' : 'Next page'}
-          </Link>
+      <Shown of={asked}>
+        {() => (
+          <Table
+            label="Jobs"
+            head={write.value ? [box, ...HEAD] : HEAD}
+            numbers={[write.value ? 4 : 3]}
+            empty={
+              next === null
+                ? 'No job matches.'
+                : 'Nothing found so far. The search is not at its end.'
+            }
+          >
+            {shown.map((job) => (
+              <Row
+                key={job.id}
+                job={job}
+                picked={picked.has(job.id)}
+                onPick={write.value && ((on) => pick([job.id], on))}
+              />
+            ))}
+          </Table>
         )}
-      </nav>
+      </Shown>
+      <Pages next={next} more={shown.length === 0 ? 'Search on' : 'Next page'} />
       {bulk && (
         <Bulk
           verb={bulk}

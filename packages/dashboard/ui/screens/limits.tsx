@@ -1,13 +1,15 @@
 /** Limits and pauses: how much of each limit is used, what waits for it until when, and which parts are paused. */
+import { Button, Table } from '@holdfast/lab';
 import { useState } from 'preact/hooks';
 import type { SeenLimit, WaitingLine } from '../../src/read/limits.js';
-import { Empty, Failed, Link, Table, Title, Waiting, When } from '../parts/bits';
+import { Link, Shown, Title, When } from '../parts/bits';
 import { count, span } from '../parts/format';
 import { LimitDialog } from '../parts/limit-dialog';
 import { Pauses } from '../parts/pauses';
-import { doing } from '../state/act';
-import { post, useAsked } from '../state/api';
-import { session, snapshot } from '../state/live';
+import { send } from '../state/act';
+import { useAsked } from '../state/api';
+import { snapshot, write } from '../state/live';
+import { jobsAt } from '../state/route';
 import type { LimitsAnswer } from '../state/wire';
 
 const nameOf = ({ queue, type }: Pick<SeenLimit, 'queue' | 'type'>) =>
@@ -22,7 +24,7 @@ function Used({ running, concurrency }: { running: number; concurrency: number |
   if (concurrency === null) return <>{`${count(running)} run, any number may`}</>;
   const full = running >= concurrency;
   return (
-    <span class="heartbeat">
+    <span class="heartbeat inline">
       <svg viewBox="0 0 60 10" aria-hidden="true">
         <rect class="lane" width="60" height="10" rx="2" />
         <rect
@@ -50,23 +52,19 @@ const Line = ({ line, more }: { line: WaitingLine; more: boolean }) => (
 );
 
 function undo(limit: SeenLimit, verb: 'reset' | 'remove'): void {
-  const { queue, type } = limit;
-  void doing(async () => {
-    await post('api/limits/act', { verb, queue, type });
-    return verb === 'reset'
+  const said =
+    verb === 'reset'
       ? `What the code declares holds again for ${nameOf(limit)}.`
       : `The limit of ${nameOf(limit)} is gone.`;
-  });
+  void send('api/limits/act', { verb, queue: limit.queue, type: limit.type }, said);
 }
 
-function Row(props: { limit: SeenLimit; write: boolean; onChange: () => void }) {
-  const { limit, write } = props;
+function Row({ limit, onChange }: { limit: SeenLimit; onChange: () => void }) {
   const { queue, type, waiting, keys, moreKeys, more } = limit;
-  const jobs = `jobs?queue=${encodeURIComponent(queue)}${type === null ? '' : `&type=${encodeURIComponent(type)}`}`;
   return (
     <tr>
       <th scope="row">
-        <Link to={jobs}>{nameOf(limit)}</Link>
+        <Link to={jobsAt({ queue, ...(type !== null && { type }) })}>{nameOf(limit)}</Link>
       </th>
       <td>
         <Used running={limit.running} concurrency={limit.concurrency} />
@@ -82,27 +80,20 @@ function Row(props: { limit: SeenLimit; write: boolean; onChange: () => void }) 
         {moreKeys > 0 && <div class="dim">{`and ${count(moreKeys)} keys more`}</div>}
       </td>
       <td>{limit.overridden ? 'an operator' : 'code'}</td>
-      {write && (
+      {write.value && (
         <td class="row">
-          <button
-            type="button"
-            onClick={props.onChange}
-            aria-label={`Change the limit of ${nameOf(limit)}`}
-          >
+          <Button onClick={onChange} aria-label={`Change the limit of ${nameOf(limit)}`}>
             Change…
-          </button>
+          </Button>
           {limit.overridden && limit.declared && (
-            <button type="button" onClick={() => undo(limit, 'reset')}>
-              Reset
-            </button>
+            <Button onClick={() => undo(limit, 'reset')}>Reset</Button>
           )}
-          <button
-            type="button"
+          <Button
             onClick={() => undo(limit, 'remove')}
             aria-label={`Remove the limit of ${nameOf(limit)}`}
           >
             Remove
-          </button>
+          </Button>
         </td>
       )}
     </tr>
@@ -110,45 +101,28 @@ function Row(props: { limit: SeenLimit; write: boolean; onChange: () => void }) 
 }
 
 const HEAD = ['Limit of', 'Running', 'Starts', 'Due and waiting', 'Set by'];
+const NONE =
+  'Nothing is limited. Job types declare a limit in code, and holdfast limits set sets one.';
 
 export function Limits() {
-  const { data, error } = useAsked<LimitsAnswer>('api/limits', 1);
+  const asked = useAsked<LimitsAnswer>('api/limits', 1);
   const [changed, setChanged] = useState<SeenLimit | 'new' | null>(null);
-  const write = session.value?.write === true;
   const queues = snapshot.value?.queues ?? [];
   return (
     <>
-      <Title
-        aside={
-          write ? (
-            <button type="button" onClick={() => setChanged('new')}>
-              Set a limit…
-            </button>
-          ) : null
-        }
-      >
+      <Title aside={write.value && <Button onClick={() => setChanged('new')}>Set a limit…</Button>}>
         Limits
       </Title>
-      <Failed error={error} />
-      {!data ? (
-        error === null && <Waiting />
-      ) : data.limits.length === 0 ? (
-        <Empty>
-          Nothing is limited. Job types declare a limit in code, and holdfast limits set sets one.
-        </Empty>
-      ) : (
-        <Table label="Limits" head={write ? [...HEAD, 'Acts'] : HEAD}>
-          {data.limits.map((limit) => (
-            <Row
-              key={nameOf(limit)}
-              limit={limit}
-              write={write}
-              onChange={() => setChanged(limit)}
-            />
-          ))}
-        </Table>
-      )}
-      <Pauses queues={queues} write={write} />
+      <Shown of={asked}>
+        {({ limits }) => (
+          <Table label="Limits" head={write.value ? [...HEAD, 'Acts'] : HEAD} empty={NONE}>
+            {limits.map((limit) => (
+              <Row key={nameOf(limit)} limit={limit} onChange={() => setChanged(limit)} />
+            ))}
+          </Table>
+        )}
+      </Shown>
+      <Pauses queues={queues} />
       {changed && (
         <LimitDialog
           limit={changed === 'new' ? null : changed}

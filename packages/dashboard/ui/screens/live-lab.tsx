@@ -1,16 +1,18 @@
 /** The live lab: acts on the real worker processes of the demo, and a count of what was accepted, done, lost, doubled. */
+import { Button, Field, Table, Tiles } from '@holdfast/lab';
 import type { LabAct, LabState, LabWorker } from '../../src/pages/live-lab.js';
-import { Empty, Failed, Status, Table, Title, Waiting, When } from '../parts/bits';
+import { Failed, Status, Title, textsOf, Waiting, When } from '../parts/bits';
 import { count, rate } from '../parts/format';
-import { doing } from '../state/act';
-import { post, useAsked } from '../state/api';
-import { session } from '../state/live';
+import { send } from '../state/act';
+import { useAsked } from '../state/api';
+import { write } from '../state/live';
 
 const act = (given: LabAct) =>
-  void doing(async () => {
-    const { text } = await post<{ text: string }>('api/lab/act', given);
-    return text && `${text[0]?.toUpperCase()}${text.slice(1)}.`;
-  });
+  void send<{ text: string }>(
+    'api/lab/act',
+    given,
+    ({ text }) => text && `${text[0]?.toUpperCase()}${text.slice(1)}.`,
+  );
 
 type WorkerAct = Extract<LabAct, { worker: number }>['act'];
 const NAMES: Readonly<Record<WorkerAct, string>> = {
@@ -53,69 +55,47 @@ const FLEET: readonly [FleetAct, string, string][] = [
   ],
 ];
 
-function Enqueue() {
-  return (
-    <form
-      class="filter"
-      onSubmit={(event) => {
-        event.preventDefault();
-        act({ act: 'enqueue', key: String(new FormData(event.currentTarget).get('key')).trim() });
-      }}
-    >
-      <label>
-        Key
-        <input name="key" required maxLength={512} defaultValue="order:mine" />
-      </label>
-      <button type="submit">Enqueue an order</button>
-    </form>
-  );
-}
+const Enqueue = () => (
+  <form class="filter" onSubmit={(event) => act({ act: 'enqueue', key: textsOf(event)('key') })}>
+    <Field label="Key" name="key" required maxLength={512} defaultValue="order:mine" />
+    <button type="submit">Enqueue an order</button>
+  </form>
+);
 
-function Counts({ state }: { state: LabState }) {
-  const figures: [string, number, boolean][] = [
-    ['Accepted', state.accepted, false],
-    ['Done', state.done, false],
-    ['Waiting', state.waiting, false],
-    ['Dead letters', state.deadLetters, false],
-    ['Lost', state.lost, state.lost > 0],
-    ['Doubled', state.doubled, state.doubled > 0],
-    ['Out of order', state.outOfOrder, state.outOfOrder > 0],
-  ];
-  return (
-    <ul class="tiles figures" aria-label="The proof">
-      {figures.map(([name, value, worry]) => (
-        <li key={name} class={worry ? 'worry' : undefined}>
-          <span>{name}</span>
-          <b>{count(value)}</b>
-        </li>
-      ))}
-      <li>
-        <span>Done a second</span>
-        <b>{rate(state.perSecond)}</b>
-      </li>
-    </ul>
-  );
-}
+const Counts = ({ state }: { state: LabState }) => (
+  <Tiles
+    label="The proof"
+    of={[
+      ['Accepted', count(state.accepted)],
+      ['Done', count(state.done)],
+      ['Waiting', count(state.waiting)],
+      ['Dead letters', count(state.deadLetters)],
+      ['Lost', count(state.lost), state.lost > 0],
+      ['Doubled', count(state.doubled), state.doubled > 0],
+      ['Out of order', count(state.outOfOrder), state.outOfOrder > 0],
+      ['Done a second', rate(state.perSecond)],
+    ]}
+  />
+);
 
-const Row = ({ worker, write }: { worker: LabWorker; write: boolean }) => (
+const Row = ({ worker }: { worker: LabWorker }) => (
   <tr>
     <th scope="row">{`Worker ${worker.number}`}</th>
     <td>
       <Status of={STATES[worker.condition]} name={worker.condition} />
     </td>
     <td class="number">{count(worker.held)}</td>
-    {write && (
+    {write.value && (
       <td class="row">
         {POSSIBLE[worker.condition].map((what) => (
-          <button
-            type="button"
+          <Button
             key={what}
             class={what === 'kill' ? 'danger' : undefined}
             aria-label={`${NAMES[what]} worker ${worker.number}`}
             onClick={() => act({ act: what, worker: worker.number })}
           >
             {NAMES[what]}
-          </button>
+          </Button>
         ))}
       </td>
     )}
@@ -125,10 +105,9 @@ const Row = ({ worker, write }: { worker: LabWorker; write: boolean }) => (
 
 export function LiveLab() {
   const { data, error } = useAsked<LabState>('api/lab', 1);
-  const write = session.value?.write === true;
   if (!data) return error ? <Failed error={error} /> : <Waiting />;
   // The acts before the id: they must be in reach on a telephone.
-  const head = ['Worker', 'State', 'Holds', ...(write ? ['Acts'] : []), 'Registered as'];
+  const head = ['Worker', 'State', 'Holds', ...(write.value ? ['Acts'] : []), 'Registered as'];
   return (
     <>
       <Title>Live lab</Title>
@@ -139,25 +118,26 @@ export function LiveLab() {
         back after 15 s.
       </p>
       <Counts state={data} />
-      {write && (
+      {write.value && (
         <div class="row acts" role="toolbar" aria-label="The fleet and its work">
           {FLEET.map(([what, name, title]) => (
-            <button type="button" key={what} title={title} onClick={() => act({ act: what })}>
+            <Button key={what} title={title} onClick={() => act({ act: what })}>
               {name}
-            </button>
+            </Button>
           ))}
         </div>
       )}
-      {write && <Enqueue />}
-      {data.workers.length === 0 ? (
-        <Empty>No worker is left. Add one: what waits is there.</Empty>
-      ) : (
-        <Table label="Workers" head={head} numbers={[2]}>
-          {data.workers.map((worker) => (
-            <Row key={worker.number} worker={worker} write={write} />
-          ))}
-        </Table>
-      )}
+      {write.value && <Enqueue />}
+      <Table
+        label="Workers"
+        head={head}
+        numbers={[2]}
+        empty="No worker is left. Add one: what waits is there."
+      >
+        {data.workers.map((worker) => (
+          <Row key={worker.number} worker={worker} />
+        ))}
+      </Table>
       <section class="part">
         <h2>What happened</h2>
         <ol class="events">

@@ -1,10 +1,11 @@
 /** Is all well? What is wrong now, in words, and how the last minutes went. */
+import { Select, Table } from '@holdfast/lab';
 import type { Figures } from '../../src/read/snapshot.js';
-import { Empty, Link, QueueState, Status, Table, Title, Waiting } from '../parts/bits';
+import { Link, QueueState, Status, Title, Waiting } from '../parts/bits';
 import { Chart, Spark } from '../parts/chart';
 import { count, rate, span } from '../parts/format';
 import { samples, snapshot } from '../state/live';
-import { go, query, withQuery } from '../state/route';
+import { go, jobsAt, query, withQuery } from '../state/route';
 import type { LiveQueue, LiveSnapshot, LockedQueue } from '../state/wire';
 
 /** Places in the figures of a sample. */
@@ -32,7 +33,7 @@ function Problems({ problems }: { problems: LiveSnapshot['problems'] }) {
   return (
     <ul class="problems" aria-label="What is wrong now">
       {problems.map(({ level, text, link }) => (
-        <li key={text} class={level}>
+        <li key={text} class={`is-${level}`}>
           <Link to={link}>{text}</Link>
         </li>
       ))}
@@ -41,9 +42,9 @@ function Problems({ problems }: { problems: LiveSnapshot['problems'] }) {
 }
 
 /** A figure is of all queues, a list of one: of that which has the most of it. */
-function jobsOf(seen: LiveSnapshot, rest: string, of: (queue: LiveQueue) => number): string {
+function jobsOf(seen: LiveSnapshot, status: string, of: (queue: LiveQueue) => number): string {
   const [most] = [...seen.queues].sort((a, b) => of(b) - of(a));
-  return `jobs?queue=${encodeURIComponent(most?.queue ?? 'inbox')}&${rest}`;
+  return jobsAt({ queue: most?.queue ?? 'inbox', status });
 }
 
 function Tiles({ seen }: { seen: LiveSnapshot }) {
@@ -64,18 +65,18 @@ function Tiles({ seen }: { seen: LiveSnapshot }) {
   const pending = ({ pending: jobs }: LiveQueue) => jobs;
   const running = ({ processing }: LiveQueue) => processing;
   const again = (queue: LiveQueue) => queue.retrying ?? 0;
-  const waiting = jobsOf(seen, 'status=pending', pending);
-  const retried = jobsOf(seen, 'status=pending', again);
-  const started = jobsOf(seen, 'status=processing', (queue) => queue.startLatencyMs ?? 0);
-  const oldest = jobsOf(seen, 'status=pending&order=oldest', (queue) => queue.oldestDueMs ?? 0);
+  const waiting = jobsOf(seen, 'pending', pending);
+  const retried = jobsOf(seen, 'pending', again);
+  const started = jobsOf(seen, 'processing', (queue) => queue.startLatencyMs ?? 0);
+  const due = jobsOf(seen, 'pending', (queue) => queue.oldestDueMs ?? 0);
   const tiles: [string, string, string, boolean][] = [
     ['Waiting', rough + count(sum(pending)), waiting, false],
-    ['Processing', least + count(sum(running)), jobsOf(seen, 'status=processing', running), false],
+    ['Processing', least + count(sum(running)), jobsOf(seen, 'processing', running), false],
     ['Retrying', retrying === null ? '–' : least + count(retrying), retried, false],
     ['Dead letters', roughDead + count(dead), 'dead-letters', dead > 0],
     ['Failures/s', samples.value.length === 0 ? '–' : rate(failing), retried, failing >= 1],
     ['Due to start', latency, started, false],
-    ['Oldest due', lag === 0 ? '–' : span(lag), oldest, lag > 60_000],
+    ['Oldest due', lag === 0 ? '–' : span(lag), `${due}&order=oldest`, lag > 60_000],
     ['Workers', count(alive), 'workers', alive === 0],
     ['Handlers busy', handlers === 0 ? '–' : `${load} of ${handlers}`, 'workers', false],
   ];
@@ -98,7 +99,7 @@ function QueueRow({ queue }: { queue: LiveQueue }) {
   return (
     <tr>
       <th scope="row">
-        <Link to={`jobs?queue=${encodeURIComponent(name)}`}>{name}</Link>
+        <Link to={jobsAt({ queue: name })}>{name}</Link>
       </th>
       <td>
         <QueueState queue={queue} />
@@ -139,33 +140,41 @@ const UnreadRow = ({ queue }: { queue: LockedQueue }) => (
   </tr>
 );
 
+/** The lines of each chart: a name, its place in the figures, and its colour. */
+const CHARTS: readonly [
+  title: string,
+  show: (value: number) => string,
+  how: 'sum' | 'max',
+  ...lines: [name: string, place: number, colour: number][],
+][] = [
+  ['Jobs a second', rate, 'sum', ['done', OUT, 1], ['in', IN, 2]],
+  ['Jobs', count, 'sum', ['waiting', PENDING, 1], ['processing', PROCESSING, 2]],
+  ['Lag', span, 'max', ['oldest due', LAG, 3]],
+  ['Due to start', span, 'max', ['mean', LATENCY, 2]],
+  ['Failures a second', rate, 'sum', ['attempts', FAILED, 4]],
+  ['Failed for good', count, 'sum', ['dead letters', DEAD, 4]],
+];
+const HEAD = [
+  ...['Queue', 'State', 'Done', 'In/s', 'Done/s', 'Failed/s', 'Waiting', 'Retrying', 'Processing'],
+  ...['Dead', 'To start', 'Oldest due'],
+];
+
 export function Overview() {
   const seen = snapshot.value;
   if (!seen) return <Waiting />;
   const asked = query.value.get('queue');
   const queue = seen.queues.some((one) => one.queue === asked) ? asked : null;
   const times = samples.value.map(({ at }) => at);
-  const line = (name: string, place: number, colour: number, how?: 'max') => ({
-    name,
-    colour,
-    values: series(place, queue, how),
-  });
   return (
     <>
       <Title
         aside={
-          <label>
-            Charts of{' '}
-            <select
-              value={queue ?? ''}
-              onChange={(event) => go(withQuery({ queue: event.currentTarget.value }), 'replace')}
-            >
-              <option value="">all queues</option>
-              {seen.queues.map((one) => (
-                <option value={one.queue}>{one.queue}</option>
-              ))}
-            </select>
-          </label>
+          <Select
+            label="Charts of"
+            value={queue ?? ''}
+            options={[['', 'all queues'], ...seen.queues.map((one) => one.queue)]}
+            onChange={(to) => go(withQuery({ queue: to }), 'replace')}
+          />
         }
       >
         Overview
@@ -173,67 +182,29 @@ export function Overview() {
       <Problems problems={seen.problems} />
       <Tiles seen={seen} />
       <div class="charts">
-        <Chart
-          title="Jobs a second"
-          times={times}
-          show={rate}
-          lines={[line('done', OUT, 1), line('in', IN, 2)]}
-        />
-        <Chart
-          title="Jobs"
-          times={times}
-          show={count}
-          lines={[line('waiting', PENDING, 1), line('processing', PROCESSING, 2)]}
-        />
-        <Chart title="Lag" times={times} show={span} lines={[line('oldest due', LAG, 3, 'max')]} />
-        <Chart
-          title="Due to start"
-          times={times}
-          show={span}
-          lines={[line('mean', LATENCY, 2, 'max')]}
-        />
-        <Chart
-          title="Failures a second"
-          times={times}
-          show={rate}
-          lines={[line('attempts', FAILED, 4)]}
-        />
-        <Chart
-          title="Failed for good"
-          times={times}
-          show={count}
-          lines={[line('dead letters', DEAD, 4)]}
-        />
+        {CHARTS.map(([title, show, how, ...lines]) => (
+          <Chart
+            key={title}
+            {...{ title, times, show }}
+            lines={lines.map(([name, place, colour]) => ({
+              ...{ name, colour, values: series(place, queue, how) },
+            }))}
+          />
+        ))}
       </div>
-      {seen.queues.length + seen.unreadable.length === 0 ? (
-        <Empty>There is no queue that this user may read.</Empty>
-      ) : (
-        <Table
-          label="Queues"
-          head={[
-            'Queue',
-            'State',
-            'Done',
-            'In/s',
-            'Done/s',
-            'Failed/s',
-            'Waiting',
-            'Retrying',
-            'Processing',
-            'Dead',
-            'To start',
-            'Oldest due',
-          ]}
-          numbers={[3, 4, 5, 6, 7, 8, 9, 10, 11]}
-        >
-          {seen.queues.map((one) => (
-            <QueueRow key={one.queue} queue={one} />
-          ))}
-          {seen.unreadable.map((one) => (
-            <UnreadRow key={one.queue} queue={one} />
-          ))}
-        </Table>
-      )}
+      <Table
+        label="Queues"
+        head={HEAD}
+        numbers={[3, 4, 5, 6, 7, 8, 9, 10, 11]}
+        empty="There is no queue that this user may read."
+      >
+        {seen.queues.map((one) => (
+          <QueueRow key={one.queue} queue={one} />
+        ))}
+        {seen.unreadable.map((one) => (
+          <UnreadRow key={one.queue} queue={one} />
+        ))}
+      </Table>
     </>
   );
 }

@@ -1,13 +1,14 @@
 /** Queues: how they are set, how they do, and whether they are open. */
+import { Button, Empty, Facts, Field } from '@holdfast/lab';
 import { useState } from 'preact/hooks';
-import { Empty, Fact, Failed, Link, QueueState, Status, Title, Waiting, When } from '../parts/bits';
+import type { Figures } from '../../src/read/snapshot.js';
+import { Confirm, Failed, Link, QueueState, Status, Title, Waiting, When } from '../parts/bits';
 import { Spark } from '../parts/chart';
-import { Dialog } from '../parts/dialog';
 import { bytes, count, rate, span } from '../parts/format';
-import { doing } from '../state/act';
-import { post, useAsked } from '../state/api';
-import { samples, session, snapshot } from '../state/live';
-import { go, query, withQuery } from '../state/route';
+import { send } from '../state/act';
+import { useAsked } from '../state/api';
+import { samples, snapshot, write } from '../state/live';
+import { go, jobsAt, query, withQuery } from '../state/route';
 import type { LiveQueue, QueueSettings } from '../state/wire';
 
 const READ_BY: Readonly<Record<string, string>> = {
@@ -18,11 +19,40 @@ const READ_BY: Readonly<Record<string, string>> = {
 };
 
 function turn(queue: string, verb: 'pause' | 'resume'): void {
-  void doing(async () => {
-    await post(`api/queues/${encodeURIComponent(queue)}/${verb}`, {});
-    return verb === 'pause' ? `${queue} is paused: nothing new starts.` : `${queue} is open again.`;
-  });
+  const said = verb === 'pause' ? 'is paused: nothing new starts' : 'is open again';
+  void send(`api/queues/${encodeURIComponent(queue)}/${verb}`, {}, `${queue} ${said}.`);
 }
+
+const counted = (value: number | null, none: string) => (value === null ? none : count(value));
+const spanned = (ms: number | null, none: string) => (ms === null ? none : span(ms));
+
+const factsOf = (queue: LiveQueue, settings: QueueSettings | undefined, last?: Figures) => ({
+  Waiting: (queue.approximate ? '~' : '') + count(queue.pending),
+  'Not due yet': counted(queue.scheduled, 'not known'),
+  Retrying: counted(queue.retrying, 'not known'),
+  Processing: count(queue.processing),
+  'Dead letters': (queue.deadLetterApproximate ? '~' : '') + count(queue.deadLetter),
+  'Oldest due': spanned(queue.oldestDueMs, 'none'),
+  'In / done a second': `${rate(last?.[0] ?? 0)} / ${rate(last?.[1] ?? 0)}`,
+  'Due to start': spanned(queue.startLatencyMs, 'nothing runs'),
+  'Read by': READ_BY[queue.ordering] ?? queue.ordering,
+  ...(queue.ordering === 'turns' && {
+    'At once of a key': counted(queue.perKey, 'any'),
+    'At once of a group': counted(queue.perGroup, 'any'),
+    'Keys take turns': queue.fair ? 'yes' : 'no',
+  }),
+  'May wait, at most': queue.maxPending !== null && count(queue.maxPending),
+  'Table and indexes': bytes(queue.tableBytes),
+  Archive: bytes(queue.archiveBytes),
+  'Archive kept for': span(queue.archiveRetentionMs),
+  ...(settings && {
+    'Idempotency keys': span(settings.idempotencyRetentionMs),
+    'Effects kept for': span(settings.effectRetentionMs),
+    'Audit kept for': span(settings.auditRetentionMs),
+    'Largest payload': bytes(settings.maxPayloadBytes),
+  }),
+  Maintained: <When at={queue.maintainedAt} none="not yet" />,
+});
 
 function QueueCard(props: {
   queue: LiveQueue;
@@ -31,75 +61,26 @@ function QueueCard(props: {
 }) {
   const { queue, settings } = props;
   const name = queue.queue;
-  const done = samples.value.map((sample) => sample.queues[name]?.[1] ?? 0);
-  const last = samples.value.at(-1)?.queues[name];
+  const figures = samples.value.map(({ queues }) => queues[name]);
   return (
     <section class="card" aria-label={`Queue ${name}`}>
       <div class="row">
         <h2>
-          <Link to={`jobs?queue=${encodeURIComponent(name)}`}>{name}</Link>
+          <Link to={jobsAt({ queue: name })}>{name}</Link>
         </h2>
         <QueueState queue={queue} />
         <span class="grow" />
-        <Spark values={done} label={`Throughput of ${name}`} />
-        {session.value?.write &&
+        <Spark values={figures.map((one) => one?.[1] ?? 0)} label={`Throughput of ${name}`} />
+        {write.value &&
           (queue.paused ? (
-            <button type="button" class="primary" onClick={() => turn(name, 'resume')}>
+            <Button class="primary" onClick={() => turn(name, 'resume')}>
               Resume
-            </button>
+            </Button>
           ) : (
-            <button type="button" onClick={props.onPause}>
-              Pause…
-            </button>
+            <Button onClick={props.onPause}>Pause…</Button>
           ))}
       </div>
-      <dl class="facts wide">
-        <Fact name="Waiting">{(queue.approximate ? '~' : '') + count(queue.pending)}</Fact>
-        <Fact name="Not due yet">
-          {queue.scheduled === null ? 'not known' : count(queue.scheduled)}
-        </Fact>
-        <Fact name="Retrying">{queue.retrying === null ? 'not known' : count(queue.retrying)}</Fact>
-        <Fact name="Processing">{count(queue.processing)}</Fact>
-        <Fact name="Dead letters">
-          {(queue.deadLetterApproximate ? '~' : '') + count(queue.deadLetter)}
-        </Fact>
-        <Fact name="Oldest due">
-          {queue.oldestDueMs === null ? 'none' : span(queue.oldestDueMs)}
-        </Fact>
-        <Fact name="In / done a second">{`${rate(last?.[0] ?? 0)} / ${rate(last?.[1] ?? 0)}`}</Fact>
-        <Fact name="Due to start">
-          {queue.startLatencyMs === null ? 'nothing runs' : span(queue.startLatencyMs)}
-        </Fact>
-        <Fact name="Read by">{READ_BY[queue.ordering] ?? queue.ordering}</Fact>
-        {queue.ordering === 'turns' && (
-          <>
-            <Fact name="At once of a key">
-              {queue.perKey === null ? 'any' : count(queue.perKey)}
-            </Fact>
-            <Fact name="At once of a group">
-              {queue.perGroup === null ? 'any' : count(queue.perGroup)}
-            </Fact>
-            <Fact name="Keys take turns">{queue.fair ? 'yes' : 'no'}</Fact>
-          </>
-        )}
-        {queue.maxPending !== null && (
-          <Fact name="May wait, at most">{count(queue.maxPending)}</Fact>
-        )}
-        <Fact name="Table and indexes">{bytes(queue.tableBytes)}</Fact>
-        <Fact name="Archive">{bytes(queue.archiveBytes)}</Fact>
-        <Fact name="Archive kept for">{span(queue.archiveRetentionMs)}</Fact>
-        {settings && (
-          <>
-            <Fact name="Idempotency keys">{span(settings.idempotencyRetentionMs)}</Fact>
-            <Fact name="Effects kept for">{span(settings.effectRetentionMs)}</Fact>
-            <Fact name="Audit kept for">{span(settings.auditRetentionMs)}</Fact>
-            <Fact name="Largest payload">{bytes(settings.maxPayloadBytes)}</Fact>
-          </>
-        )}
-        <Fact name="Maintained">
-          <When at={queue.maintainedAt} none="not yet" />
-        </Fact>
-      </dl>
+      <Facts wide of={factsOf(queue, settings, figures.at(-1))} />
     </section>
   );
 }
@@ -119,14 +100,13 @@ export function Queues() {
       <Title
         aside={
           seen.queues.length > FEW && (
-            <label>
-              Name holds{' '}
-              <input
-                data-search=""
-                value={wanted}
-                onInput={(event) => go(withQuery({ name: event.currentTarget.value }), 'replace')}
-              />
-            </label>
+            <Field
+              class="inline"
+              label="Name holds"
+              data-search=""
+              value={wanted}
+              onInput={(event) => go(withQuery({ name: event.currentTarget.value }), 'replace')}
+            />
           )
         }
       >
@@ -152,27 +132,16 @@ export function Queues() {
         </section>
       ))}
       {asked && (
-        <Dialog title={`Pause ${asked}?`} onClose={() => setAsked(null)}>
-          <p>
-            No worker takes a job of it until it is resumed. Jobs that run go on, and new ones are
-            accepted.
-          </p>
-          <div class="row end">
-            <button type="button" onClick={() => setAsked(null)}>
-              Leave it open
-            </button>
-            <button
-              type="button"
-              class="danger"
-              onClick={() => {
-                turn(asked, 'pause');
-                setAsked(null);
-              }}
-            >
-              Pause
-            </button>
-          </div>
-        </Dialog>
+        <Confirm
+          title={`Pause ${asked}?`}
+          keep="Leave it open"
+          act="Pause"
+          onAct={() => turn(asked, 'pause')}
+          onClose={() => setAsked(null)}
+        >
+          No worker takes a job of it until it is resumed. Jobs that run go on, and new ones are
+          accepted.
+        </Confirm>
       )}
     </>
   );

@@ -1,10 +1,11 @@
 /** Schedules: when each fires next, and whether it is on. */
-import { Empty, Failed, Link, Status, Table, Title, Waiting, When } from '../parts/bits';
+import { Button, Field, Select, Table } from '@holdfast/lab';
+import { Link, Pages, Search, Shown, Status, Title, When } from '../parts/bits';
 import { count, span } from '../parts/format';
-import { doing } from '../state/act';
-import { post, useAsked } from '../state/api';
-import { serverNow, session, snapshot } from '../state/live';
-import { go, query, withQuery } from '../state/route';
+import { send } from '../state/act';
+import { useAsked } from '../state/api';
+import { serverNow, snapshot, write } from '../state/live';
+import { go, jobsAt, query, withQuery } from '../state/route';
 import type { ListedSchedule, SchedulesAnswer } from '../state/wire';
 
 type ScheduleVerb = 'pause' | 'resume' | 'run';
@@ -14,15 +15,13 @@ const DONE: Readonly<Record<ScheduleVerb, string>> = {
   run: 'made a job',
 };
 
-function act(name: string, verb: ScheduleVerb): void {
-  void doing(async () => {
-    const { changed } = await post<{ changed: boolean }>('api/schedules/act', { name, verb });
+const act = (name: string, verb: ScheduleVerb) =>
+  void send<{ changed: boolean }>('api/schedules/act', { name, verb }, ({ changed }) => {
     if (changed) return `${name} ${DONE[verb]}.`;
     return verb === 'run'
       ? `${name} skips overlaps, and its last job is not over.`
       : `${name} was so already.`;
   });
-}
 
 const timing = ({ cron, everyMs, timezone }: ListedSchedule) =>
   everyMs !== null ? `every ${span(everyMs)}` : `${cron} ${timezone}`;
@@ -39,8 +38,8 @@ function Lag({ schedule }: { schedule: ListedSchedule }) {
   return <>{span(Math.max(0, Date.parse(lastAt) - Date.parse(lastInstant) - delayMs))}</>;
 }
 
-function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) {
-  const { name, paused, nextRuns, lastJob } = schedule;
+function Row({ schedule }: { schedule: ListedSchedule }) {
+  const { name, paused, queue, type, nextRuns, lastJob } = schedule;
   return (
     <tr>
       <th scope="row" class="name">
@@ -53,11 +52,7 @@ function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) 
         <code>{timing(schedule)}</code>
       </td>
       <td>
-        <Link
-          to={`jobs?queue=${encodeURIComponent(schedule.queue)}&type=${encodeURIComponent(schedule.type)}`}
-        >
-          {`${schedule.type} in ${schedule.queue}`}
-        </Link>
+        <Link to={jobsAt({ queue, type })}>{`${type} in ${queue}`}</Link>
       </td>
       <td>
         {nextRuns.length === 0 ? (
@@ -85,90 +80,63 @@ function Row({ schedule, write }: { schedule: ListedSchedule; write: boolean }) 
       <td class="number">{count(schedule.ticks)}</td>
       <td class="number">{count(schedule.skipped)}</td>
       <td class="number">{count(schedule.missed)}</td>
-      {write && (
+      {write.value && (
         <td class="row">
-          <button type="button" onClick={() => act(name, 'run')}>
-            Run now
-          </button>
-          <button type="button" onClick={() => act(name, paused ? 'resume' : 'pause')}>
+          <Button onClick={() => act(name, 'run')}>Run now</Button>
+          <Button onClick={() => act(name, paused ? 'resume' : 'pause')}>
             {paused ? 'Resume' : 'Pause'}
-          </button>
+          </Button>
         </td>
       )}
     </tr>
   );
 }
 
-/** The names of many tenants' schedules begin alike, so the search is by how they begin, as on the command line. */
-function Filter() {
-  const asked = query.value;
-  function submit(event: Event): void {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const text = (name: string) => String(form.get(name) ?? '').trim();
-    go(withQuery({ prefix: text('prefix'), queue: text('queue'), after: null }));
-  }
-  return (
-    <search>
-      <form class="filter" onSubmit={submit} key={asked.toString()}>
-        <label>
-          Name begins with
-          <input name="prefix" data-search="" defaultValue={asked.get('prefix') ?? ''} />
-        </label>
-        <label>
-          Queue
-          <select name="queue" onChange={(event) => event.currentTarget.form?.requestSubmit()}>
-            <option value="">all queues</option>
-            {(snapshot.value?.queues ?? []).map(({ queue }) => (
-              <option selected={asked.get('queue') === queue}>{queue}</option>
-            ))}
-          </select>
-        </label>
-        <button type="submit">Search</button>
-      </form>
-    </search>
-  );
-}
+const HEAD = [
+  ...['Name', 'State', 'When', 'Makes', 'Next', 'Last', 'Lag'],
+  ...['Ticks', 'Skipped', 'Missed'],
+];
 
 export function Schedules() {
-  const { data, error } = useAsked<SchedulesAnswer>(`api/schedules?${query.value}`, 3);
-  const write = session.value?.write === true;
-  const head = [
-    'Name',
-    'State',
-    'When',
-    'Makes',
-    'Next',
-    'Last',
-    'Lag',
-    'Ticks',
-    'Skipped',
-    'Missed',
-  ];
+  const asked = useAsked<SchedulesAnswer>(`api/schedules?${query.value}`, 3);
+  const [prefix, queue] = ['prefix', 'queue'].map((name) => query.value.get(name) ?? '');
+  const queues = (snapshot.value?.queues ?? []).map((one) => one.queue);
   return (
     <>
       <Title>Schedules</Title>
-      <Filter />
-      <Failed error={error} />
-      {!data ? (
-        error === null && <Waiting />
-      ) : data.schedules.length === 0 ? (
-        <Empty>
-          {query.value.get('prefix') || query.value.get('queue')
-            ? 'No schedule matches.'
-            : 'There is no schedule. hf.schedule() and hf.schedules.declare() make them.'}
-        </Empty>
-      ) : (
-        <Table label="Schedules" head={write ? [...head, 'Acts'] : head} numbers={[7, 8, 9]}>
-          {data.schedules.map((schedule) => (
-            <Row key={schedule.name} schedule={schedule} write={write} />
-          ))}
-        </Table>
-      )}
-      <nav class="row pages" aria-label="Pages">
-        {query.value.has('after') && <Link to={withQuery({ after: null })}>First page</Link>}
-        {data?.next && <Link to={withQuery({ after: data.next })}>Next page</Link>}
-      </nav>
+      <Search
+        onSearch={(text) =>
+          go(withQuery({ prefix: text('prefix'), queue: text('queue'), after: null }))
+        }
+      >
+        {/* The names of many tenants' schedules begin alike, so the search is by how they begin, as on the command line. */}
+        <Field label="Name begins with" name="prefix" data-search="" defaultValue={prefix} />
+        <Select
+          label="Queue"
+          name="queue"
+          value={queue}
+          options={[['', 'all queues'], ...queues]}
+        />
+      </Search>
+      <Shown of={asked}>
+        {({ schedules }) => (
+          <Table
+            label="Schedules"
+            head={write.value ? [...HEAD, 'Acts'] : HEAD}
+            numbers={[7, 8, 9]}
+            empty={
+              prefix || queue
+                ? 'No schedule matches.'
+                : 'There is no schedule. hf.schedule() and hf.schedules.declare() make them.'
+            }
+          >
+            {schedules.map((schedule) => (
+              <Row key={schedule.name} schedule={schedule} />
+            ))}
+          </Table>
+        )}
+      </Shown>
+      <Pages next={asked.data?.next} />
     </>
   );
 }

@@ -1,11 +1,11 @@
 /** Workers: who is alive, when each was last seen, how busy it is and what it holds. */
+import { Button, Check, Table } from '@holdfast/lab';
 import { useState } from 'preact/hooks';
-import { Empty, Failed, Status, Table, Title, Waiting, When } from '../parts/bits';
-import { Dialog } from '../parts/dialog';
+import { Confirm, Failed, Status, Title, Waiting, When } from '../parts/bits';
 import { count, span } from '../parts/format';
-import { doing } from '../state/act';
-import { post, useAsked } from '../state/api';
-import { beats, LANE_MS, serverNow, session, snapshot } from '../state/live';
+import { send } from '../state/act';
+import { useAsked } from '../state/api';
+import { beats, LANE_MS, serverNow, snapshot, write } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { LiveWorker, Ring } from '../state/wire';
 
@@ -20,7 +20,7 @@ function Heartbeat({ worker }: { worker: LiveWorker }) {
   const width = (ms: number) => (LANE * Math.min(ms, LANE_MS)) / LANE_MS;
   const seen = (beats.value.get(worker.id) ?? []).filter((at) => now - at < LANE_MS);
   return (
-    <span class="heartbeat">
+    <span class="heartbeat inline">
       <svg class="beats" viewBox={`0 0 ${LANE} 14`} aria-hidden="true">
         <rect class="lane" width={LANE} y="2" height="10" rx="2" />
         <rect class={level} x={LANE - width(silent)} y="5" width={width(silent)} height="4" />
@@ -33,15 +33,8 @@ function Heartbeat({ worker }: { worker: LiveWorker }) {
   );
 }
 
-function Row({
-  worker,
-  ring,
-  onDrain,
-}: {
-  worker: LiveWorker;
-  ring: Ring | null;
-  onDrain: (() => void) | null;
-}) {
+function Row(props: { worker: LiveWorker; ring: Ring | null; onDrain: () => void }) {
+  const { worker, ring, onDrain } = props;
   const { busy } = worker;
   const share = ring?.workers.find(({ id }) => id === worker.id)?.buckets;
   const gone = worker.status === 'dead';
@@ -64,12 +57,12 @@ function Row({
       <td class="error narrow" title={handles.join('\n')}>
         {handles.join('; ')}
       </td>
-      {onDrain && (
+      {write.value && (
         <td class="row">
           {worker.status === 'alive' && (
-            <button type="button" onClick={onDrain} aria-label={`Drain ${worker.id}`}>
+            <Button onClick={onDrain} aria-label={`Drain ${worker.id}`}>
               Drain…
-            </button>
+            </Button>
           )}
         </td>
       )}
@@ -77,84 +70,68 @@ function Row({
   );
 }
 
+const HEAD = [
+  ...['Worker', 'State', 'Last seen', 'Busy', 'Holds', 'Buckets', 'Version', 'Host'],
+  ...['Up', 'Handles'],
+];
+
 export function Workers() {
   const seen = snapshot.value;
   const all = query.value.get('all') === '1';
-  const dead = useAsked<{ workers: readonly LiveWorker[] }>(all ? 'api/workers?all=1' : null, 3);
+  const dead = useAsked<{ workers: readonly LiveWorker[] }>(all ? 'api/workers?all=1' : '', 3);
   const keyed = seen?.queues.find(({ ordering }) => ordering !== 'none')?.queue;
-  const ring = useAsked<Ring>(keyed ? `api/ring?queue=${encodeURIComponent(keyed)}` : null, 5);
+  const ring = useAsked<Ring>(keyed ? `api/ring?queue=${encodeURIComponent(keyed)}` : '', 5);
   const [asked, setAsked] = useState<string | null>(null);
   if (!seen) return <Waiting />;
   const workers = all ? (dead.data?.workers ?? seen.workers) : seen.workers;
-  const write = session.value?.write === true;
   const drain = (id: string) =>
-    void doing(async () => {
-      await post('api/workers/drain', { id });
-      return `${id} was asked to drain: it learns it with its next heartbeat.`;
-    });
+    void send(
+      'api/workers/drain',
+      { id },
+      `${id} was asked to drain: it learns it with its next heartbeat.`,
+    );
   return (
     <>
       <Title
         aside={
-          <label>
-            <input
-              type="checkbox"
-              checked={all}
-              onChange={(event) =>
-                go(withQuery({ all: event.currentTarget.checked ? '1' : null }), 'replace')
-              }
-            />{' '}
+          <Check
+            checked={all}
+            onChange={(on) => go(withQuery({ all: on ? '1' : null }), 'replace')}
+          >
             with those that are gone
-          </label>
+          </Check>
         }
       >
         Workers
       </Title>
       <Failed error={dead.error} />
-      {workers.length === 0 ? (
-        <Empty>No worker is registered. Start one with npx holdfast work.</Empty>
-      ) : (
-        <Table
-          label="Workers"
-          head={[
-            ...['Worker', 'State', 'Last seen', 'Busy', 'Holds', 'Buckets', 'Version', 'Host'],
-            ...['Up', 'Handles', ...(write ? ['Acts'] : [])],
-          ]}
-          numbers={[3, 4, 5]}
-        >
-          {workers.map((worker) => (
-            <Row
-              key={worker.id}
-              worker={worker}
-              ring={ring.data}
-              onDrain={write ? () => setAsked(worker.id) : null}
-            />
-          ))}
-        </Table>
-      )}
+      <Table
+        label="Workers"
+        head={write.value ? [...HEAD, 'Acts'] : HEAD}
+        numbers={[3, 4, 5]}
+        empty="No worker is registered. Start one with npx holdfast work."
+      >
+        {workers.map((worker) => (
+          <Row
+            key={worker.id}
+            worker={worker}
+            ring={ring.data}
+            onDrain={() => setAsked(worker.id)}
+          />
+        ))}
+      </Table>
       {seen.moreWorkers > 0 && !all && <p class="dim">{`and ${count(seen.moreWorkers)} more`}</p>}
       {asked && (
-        <Dialog title={`Drain ${asked}?`} onClose={() => setAsked(null)}>
-          <p>
-            It claims nothing more, finishes what it holds and ends with exit code 0. Nothing starts
-            it again.
-          </p>
-          <div class="row end">
-            <button type="button" onClick={() => setAsked(null)}>
-              Leave it
-            </button>
-            <button
-              type="button"
-              class="danger"
-              onClick={() => {
-                drain(asked);
-                setAsked(null);
-              }}
-            >
-              Drain
-            </button>
-          </div>
-        </Dialog>
+        <Confirm
+          title={`Drain ${asked}?`}
+          keep="Leave it"
+          act="Drain"
+          onAct={() => drain(asked)}
+          onClose={() => setAsked(null)}
+        >
+          It claims nothing more, finishes what it holds and ends with exit code 0. Nothing starts
+          it again.
+        </Confirm>
       )}
     </>
   );

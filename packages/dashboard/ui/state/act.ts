@@ -40,7 +40,7 @@ export function dismiss(id: number): void {
 }
 
 /** Does it and says so; false: it was refused, and that was said. */
-export async function doing(work: () => Promise<string>): Promise<boolean> {
+async function doing(work: () => Promise<string>): Promise<boolean> {
   try {
     const text = await work();
     if (text) say(text);
@@ -53,8 +53,24 @@ export async function doing(work: () => Promise<string>): Promise<boolean> {
   }
 }
 
+/** Posts it, and says what came of it. */
+export const send = <Answer>(
+  path: string,
+  body: object,
+  said: string | ((answer: Answer) => string),
+): Promise<boolean> =>
+  doing(async () => {
+    const answer = await post<Answer>(path, body);
+    return typeof said === 'string' ? said : said(answer);
+  });
+
 export type Verb = 'retry' | 'discard' | 'cancel';
-export const PAST: Readonly<Record<Verb, string>> = {
+export const NAMES: Readonly<Record<Verb, string>> = {
+  retry: 'Retry',
+  discard: 'Discard',
+  cancel: 'Cancel',
+};
+const PAST: Readonly<Record<Verb, string>> = {
   retry: 'retried',
   discard: 'discarded',
   cancel: 'cancelled',
@@ -95,10 +111,8 @@ export function sayMoved(verb: Verb, queue: string, ids: readonly string[], foun
   say(text, isUndoable ? { undo } : {});
 }
 
-export async function actOn(verb: Verb, queue: string, ids: readonly string[]): Promise<boolean> {
-  return doing(async () => {
-    const { moved } = await post<{ moved: string[] }>('api/jobs/act', { verb, queue, ids });
+export const actOn = (verb: Verb, queue: string, ids: readonly string[]): Promise<boolean> =>
+  send<{ moved: string[] }>('api/jobs/act', { verb, queue, ids }, ({ moved }) => {
     sayMoved(verb, queue, moved, ids.length);
     return '';
   });
-}

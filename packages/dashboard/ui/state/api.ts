@@ -34,45 +34,31 @@ export interface Asked<Value> {
   readonly reload: () => void;
 }
 
-/** Asks at once, and then every `often` polls of the feed while the page is seen; 0: only after an act or `reload`. */
+/** Asks at once, if there is a path, and then every `often` polls of the feed while the page is seen; 0: only after an act or `reload`. */
 export function useAsked<Value>(
-  path: string | null,
+  path: string,
   often: number | ((data: Value | null) => number) = 2,
 ): Asked<Value> {
-  const [state, setState] = useState<{
-    path: string | null;
-    data: Value | null;
-    error: string | null;
-    askedAt: number;
-  }>({ path, data: null, error: null, askedAt: 0 });
+  const none = { path, data: null as Value | null, error: null as string | null, askedAt: 0 };
+  const [state, setState] = useState(none);
   const [asked, setAsked] = useState(0);
   const fresh = state.path === path;
   const every = typeof often === 'number' ? often : often(fresh ? state.data : null);
   const round = every > 0 ? Math.floor(tick.value / every) : 0;
   const acts = acted.value;
   useEffect(() => {
-    if (path === null) return;
+    if (!path) return;
     let current = true;
     const askedAt = performance.now();
     get<Value>(path).then(
       (data) => current && setState({ path, data, error: null, askedAt }),
       (error: Error) =>
         current &&
-        setState((old) => ({
-          ...old,
-          path,
-          data: old.path === path ? old.data : null,
-          error: error.message,
-        })),
+        setState((old) => ({ ...(old.path === path ? old : none), error: error.message })),
     );
     return () => {
       current = false;
     };
   }, [path, asked, round, acts]);
-  return {
-    data: fresh ? state.data : null,
-    error: fresh ? state.error : null,
-    askedAt: state.askedAt,
-    reload: () => setAsked((count) => count + 1),
-  };
+  return { ...(fresh ? state : none), reload: () => setAsked((count) => count + 1) };
 }

@@ -11,6 +11,8 @@ const KEPT = 300;
 const STALE_MS = 7_000;
 
 export const session = signal<Session | null>(null);
+/** Whether this user may act. */
+export const write = computed(() => session.value?.write === true);
 export const snapshot = signal<LiveSnapshot | null>(null);
 export const samples = signal<readonly Sample[]>([]);
 /** How far back the lanes of heartbeats go. */

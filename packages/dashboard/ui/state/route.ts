@@ -27,6 +27,9 @@ export function go(to: string, how: 'push' | 'replace' = 'push'): void {
   document.getElementById('main')?.focus({ preventScroll: true });
 }
 
+/** The list of jobs with this filter. */
+export const jobsAt = (filter: Record<string, string>) => `jobs?${new URLSearchParams(filter)}`;
+
 /** The same screen with other words in its query; an empty one is left out. */
 export function withQuery(changes: Readonly<Record<string, string | null>>): string {
   const next = new URLSearchParams(query.peek());

@@ -3,17 +3,10 @@
  * runs out, recovery, and the stale worker that comes back. The guard is the product's `once`: look for the marker, do
  * it, write the marker. A crash between the deed and its marker repeats the deed, here as anywhere.
  */
-import {
-  complete,
-  findEffect,
-  insertWithKeys,
-  markStarted,
-  recordEffect,
-  recover,
-} from 'holdfast/internal';
-import { Desk, type Held, type RowState } from './desk.js';
-import type { Act, Journey, RowText, Settings, Tone } from './frame.js';
-import { NAMES, type Stage, seconds } from './stage.js';
+import { findEffect, insertWithKeys, markStarted, recordEffect, recover } from 'holdfast/internal';
+import { type Held, RowJourney, type RowState } from './desk.js';
+import type { Act, RowText, Settings } from './frame.js';
+import { NAMES, type Stage } from './stage.js';
 
 const [A, B] = ['worker-a', 'worker-b'];
 const EFFECT = 'receipt';
@@ -40,19 +33,15 @@ export interface CrashState extends RowState {
   /** Rows of the queue and its archive: one, however often it was enqueued. */
   readonly rows: number;
   readonly enqueues: number;
-  readonly dead: readonly string[];
 }
 
 interface Run extends Held {
   readonly by: string;
 }
 
-export class Crash implements Journey {
-  readonly #stage: Stage;
-  readonly #desk: Desk;
+export class Crash extends RowJourney {
   readonly #maxAttempts: number;
   #guard: boolean;
-  #id: string | null = null;
   #enqueues = 0;
   readonly #mails: Mail[] = [];
   /** Who runs the job, as far as he knows. */
@@ -61,66 +50,57 @@ export class Crash implements Journey {
   #stale: Run | null = null;
 
   constructor(stage: Stage, settings: Settings) {
-    this.#stage = stage;
-    this.#desk = new Desk(stage);
+    super(stage);
     this.#guard = settings.guard === true;
     this.#maxAttempts = Number(settings.maxAttempts ?? 5);
   }
 
   async begin(): Promise<void> {
-    this.#say('The queue is empty, and no mail was sent.');
+    this.say('The queue is empty, and no mail was sent.');
   }
 
-  async act(act: Act): Promise<void> {
-    if (!this.#possible().includes(act.do)) {
-      this.#say(`“${act.do}” does not fit now, so nothing ran.`, 'refused');
-      return;
-    }
-    await this[act.do as 'enqueue'](act);
-  }
-
-  async enqueue(_: Act): Promise<void> {
-    const job = this.#desk.receipt(this.#maxAttempts, 'receipt-9182-v1');
-    const [outcome] = await insertWithKeys(this.#desk.producer(), NAMES, [job], false);
+  async enqueue(): Promise<void> {
+    const job = this.desk.receipt(this.#maxAttempts, 'receipt-9182-v1');
+    const [outcome] = await insertWithKeys(this.desk.producer(), NAMES, [job], false);
     this.#enqueues++;
-    this.#id = outcome?.id ?? null;
+    this.id = outcome?.id ?? null;
     if (outcome?.deduplicated)
-      return this.#say('Its key stands for the job that is there: no second row.', 'refused');
-    this.#say('Enqueued under the key receipt-9182-v1: one row.', 'good');
+      return this.say('Its key stands for the job that is there: no second row.', 'refused');
+    this.say('Enqueued under the key receipt-9182-v1: one row.', 'good');
   }
 
   async claim(act: Act): Promise<void> {
     const by = String(act.by ?? (this.#stale?.by === A ? B : A));
-    const { row, leaseMs } = this.#desk.state(this.#id);
+    const { row, leaseMs } = this.row;
     const suspect = Number(row?.crashes ?? 0) > 1;
-    const job = await this.#desk.claim(by, { suspect });
+    const job = await this.desk.claim(by, { suspect });
     if (!job) {
       const why =
         leaseMs === 0 && suspect
           ? 'it may have killed its worker, so only recovery takes it back'
           : `the lease of ${row?.claimed_by} lasts`;
-      return this.#say(`0 rows for ${by}: ${why}.`, 'refused');
+      return this.say(`0 rows for ${by}: ${why}.`, 'refused');
     }
-    if (job.crashes > 0) await markStarted(await this.#desk.worker(by), NAMES, by, job);
+    if (job.crashes > 0) await markStarted(await this.desk.worker(by), NAMES, by, job);
     if (this.#run) this.#stale = this.#run;
     this.#run = { ...job, by };
     const alone = Number(job.crashes) >= 4 ? ' It runs alone: from now on a crash counts.' : '';
-    this.#say(
+    this.say(
       `${by} holds it: attempt ${job.attempt}, generation ${job.generation}.${alone}`,
       'good',
     );
   }
 
   /** The handler, to its end and its completion. */
-  async handle(_: Act): Promise<void> {
+  async handle(): Promise<void> {
     const run = this.#run as Run;
     const sent = await this.#send(run, null);
-    const { id, generation, by } = run;
-    const moved = await complete(await this.#desk.worker(by), NAMES, by, [{ id, generation }]);
+    const { by } = run;
+    const moved = await this.desk.complete(by, run);
     this.#run = null;
     const what = sent ? `${by} sent the mail` : `${by} found the marker, sent nothing`;
-    if (moved.length === 0) return this.#say(`${what}; its completion moved 0 rows.`, 'refused');
-    this.#say(`${what} and completed the job.`, sent && this.#mails.length > 1 ? 'bad' : 'good');
+    if (moved === 0) return this.say(`${what}; its completion moved 0 rows.`, 'refused');
+    this.say(`${what} and completed the job.`, sent && this.#mails.length > 1 ? 'bad' : 'good');
   }
 
   /** The process dies in the middle of the handler. */
@@ -130,7 +110,7 @@ export class Crash implements Journey {
     await this.#send(run, when);
     this.#stale = run;
     this.#run = null;
-    this.#say(
+    this.say(
       `${run.by} is killed ${MOMENTS[when]}. The row still says that it is processing.`,
       'bad',
     );
@@ -138,68 +118,61 @@ export class Crash implements Journey {
 
   /** The mail, under the guard if there is one. True: it was sent. */
   async #send({ id, generation, by }: Run, killed: Moment | null): Promise<boolean> {
-    const db = await this.#desk.worker(by);
+    const db = await this.desk.worker(by);
     if (this.#guard && (await findEffect(db, NAMES, id, EFFECT)) !== null) return false;
     if (killed === 'before') return false;
-    this.#mails.push({ at: this.#stage.now, by, generation });
+    this.#mails.push({ at: this.stage.now, by, generation });
     if (!this.#guard || killed === 'between') return true;
     await recordEffect(db, NAMES, { workerId: by, id, generation }, EFFECT, '{"sent": true}');
     return true;
   }
 
-  async expire(_: Act): Promise<void> {
-    await this.advance(this.#desk.state(this.#id).leaseMs ?? 0);
+  async expire(): Promise<void> {
+    await this.advance(this.row.leaseMs ?? 0);
   }
 
-  async wait(act: Act): Promise<void> {
-    await this.advance(Number(act.ms ?? 1_000));
-  }
-
-  async recover(_: Act): Promise<void> {
+  async recover(): Promise<void> {
     const by = this.#stale?.by === A ? B : A;
-    const before = Number(this.#desk.state(this.#id).row?.attempts ?? 0);
-    const moved = await recover(await this.#desk.worker(by), NAMES, { limit: 100, recoverer: by });
+    const before = Number(this.row.row?.attempts ?? 0);
+    const moved = await recover(await this.desk.worker(by), NAMES, { limit: 100, recoverer: by });
     const [job] = moved;
-    if (!job) return this.#say('0 rows: no lease has run out.', 'refused');
+    if (!job) return this.say('0 rows: no lease has run out.', 'refused');
     if (job.status === 'dead_letter')
-      return this.#say('It crashed alone, and that was its last attempt: a dead letter.', 'bad');
-    const spent = Number(this.#desk.state(this.#id).row?.attempts ?? 0) >= before;
-    this.#say(
+      return this.say('It crashed alone, and that was its last attempt: a dead letter.', 'bad');
+    const spent = Number(this.row.row?.attempts ?? 0) >= before;
+    this.say(
       `${by} recovered it: pending again, and its attempt ${spent ? 'is spent: it ran alone' : 'was given back'}.`,
       spent ? 'bad' : 'good',
     );
   }
 
   /** The worker that was thought dead goes on where it stood, and wants to complete. */
-  async wake(_: Act): Promise<void> {
-    const { id, generation, by } = this.#stale as Run;
-    const moved = await complete(await this.#desk.worker(by), NAMES, by, [{ id, generation }]);
+  async wake(): Promise<void> {
+    const stale = this.#stale as Run;
+    const { generation, by } = stale;
+    const moved = await this.desk.complete(by, stale);
     this.#stale = null;
     const what = `${by} wakes up and completes generation ${generation}`;
-    if (moved.length === 0)
-      return this.#say(`${what}: 0 rows. It learns that the job is not its own.`, 'refused');
-    this.#say(`${what}: its lease had lasted, and nobody else had the job.`, 'good');
+    if (moved === 0)
+      return this.say(`${what}: 0 rows. It learns that the job is not its own.`, 'refused');
+    this.say(`${what}: its lease had lasted, and nobody else had the job.`, 'good');
   }
 
   async guard(act: Act): Promise<void> {
     this.#guard = act.on === true;
-    this.#say(
+    this.say(
       this.#guard
         ? 'From now on the handler sends under once("receipt").'
         : 'From now on the handler sends without a guard.',
     );
   }
 
-  async advance(ms: number): Promise<void> {
-    await this.#stage.clock.runUntil(this.#stage.now + ms);
-    const { leaseMs } = this.#desk.state(this.#id);
-    this.#say(
-      `${seconds(ms)} went by. ${leaseMs === 0 ? 'The lease has run out.' : 'Nothing ran.'}`,
-    );
+  protected news({ leaseMs }: RowState): string {
+    return leaseMs === 0 ? 'The lease has run out.' : 'Nothing ran.';
   }
 
-  #possible(): string[] {
-    const { row, leaseMs } = this.#desk.state(this.#id);
+  protected possible(): string[] {
+    const { row, leaseMs } = this.row;
     const always = ['guard', ...(this.#stale ? ['wake'] : [])];
     if (!row) return ['enqueue', ...always];
     if (row.status === 'pending') return ['enqueue', 'claim', 'wait', ...always];
@@ -208,17 +181,15 @@ export class Crash implements Journey {
     return ['enqueue', 'claim', 'recover', 'wait', ...(leaseMs ? ['expire'] : []), ...always];
   }
 
-  #say(text: string, tone: Tone = 'plain'): void {
-    const stage = this.#stage;
-    const count = stage.look(`SELECT (SELECT count(*) FROM holdfast.inbox)
+  protected state() {
+    const count = this.stage.look(`SELECT (SELECT count(*) FROM holdfast.inbox)
       + (SELECT count(*) FROM holdfast.inbox_archive) AS rows`)[0]?.rows;
-    const state: CrashState = {
-      ...this.#desk.state(this.#id),
-      ...{ possible: this.#possible(), guard: this.#guard, mails: [...this.#mails] },
-      markers: stage.look('SELECT name, value, generation, created_at FROM holdfast.inbox_effects'),
+    return {
+      ...{ guard: this.#guard, mails: [...this.#mails] },
+      markers: this.stage.look(
+        'SELECT name, value, generation, created_at FROM holdfast.inbox_effects',
+      ),
       ...{ rows: Number(count), enqueues: this.#enqueues },
-      dead: this.#stale ? [this.#stale.by] : [],
     };
-    stage.frame(text, state, tone);
   }
 }

@@ -5,16 +5,22 @@
 
 import { bucketOf } from 'holdfast';
 import type { Executor, NewJob } from 'holdfast/internal';
-import { claimSuspects, claimTime, frontLines, lockKeyOf, register } from 'holdfast/internal';
+import {
+  claimSuspects,
+  claimTime,
+  complete,
+  frontLines,
+  lockKeyOf,
+  register,
+} from 'holdfast/internal';
 import { EPOCH } from '../simulation/clock.js';
-import type { RowText } from './frame.js';
-import { NAMES, type Stage } from './stage.js';
+import { type Act, type Journey, LEASE_MS, type RowText, type Tone } from './frame.js';
+import { NAMES, type Stage, seconds } from './stage.js';
 
-export const TYPE = 'send_receipt';
-export const KEY = 'order:9182';
-/** The article's and the product's. */
-export const LEASE_MS = 90_000;
+const TYPE = 'send_receipt';
+const KEY = 'order:9182';
 
+type JobRun = Pick<Held, 'id' | 'generation'>;
 /** A job as a worker holds it after its claim. */
 export interface Held {
   readonly id: string;
@@ -98,6 +104,12 @@ export class Desk {
     return { id, generation, attempt, crashes };
   }
 
+  /** How many jobs it completed: one, or none if it is no longer this worker's. */
+  async complete(workerId: string, { id, generation }: JobRun): Promise<number> {
+    const db = await this.worker(workerId);
+    return (await complete(db, NAMES, workerId, [{ id, generation }])).length;
+  }
+
   /** The row, from where it is now. */
   state(id: string | null): RowState {
     const none: RowState = { row: null, table: 'inbox', leaseMs: null, dueMs: null };
@@ -114,5 +126,46 @@ export class Desk {
       ...{ row, table: 'inbox', leaseMs: left(lease) },
       dueMs: row.status === 'pending' ? left(due) : null,
     };
+  }
+}
+
+/** A journey of one row by hand. Each act is a method; one that does not fit is refused, and time passes. */
+export abstract class RowJourney implements Journey {
+  protected readonly stage: Stage;
+  protected readonly desk: Desk;
+  protected id: string | null = null;
+
+  constructor(stage: Stage) {
+    this.stage = stage;
+    this.desk = new Desk(stage);
+  }
+
+  abstract begin(): Promise<void>;
+  /** What can be done now. */
+  protected abstract possible(): string[];
+  protected abstract state(): object;
+  /** What time has brought. */
+  protected abstract news(row: RowState): string;
+
+  async act(act: Act): Promise<void> {
+    if (this.possible().includes(act.do)) await this[act.do as 'wait'](act);
+    else this.say(`“${act.do}” does not fit now, so nothing ran.`, 'refused');
+  }
+
+  async wait(act: Act): Promise<void> {
+    await this.advance(Number(act.ms ?? 1_000));
+  }
+
+  async advance(ms: number): Promise<void> {
+    await this.stage.clock.runUntil(this.stage.now + ms);
+    this.say(`${seconds(ms)} went by. ${this.news(this.row)}`);
+  }
+
+  protected get row(): RowState {
+    return this.desk.state(this.id);
+  }
+
+  protected say(text: string, tone: Tone = 'plain'): void {
+    this.stage.frame(text, { ...this.row, possible: this.possible(), ...this.state() }, tone);
   }
 }

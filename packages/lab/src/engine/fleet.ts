@@ -9,7 +9,7 @@ import { shardedKey } from 'holdfast';
 import { checkKey, ringOwners } from 'holdfast/internal';
 import type { Act, Journey, Settings, Sql, Tone } from './frame.js';
 import { Processes, type Run } from './processes.js';
-import { jobsText, type Stage, seconds } from './stage.js';
+import { jobsText, problemOf, type Stage, seconds } from './stage.js';
 
 const QUEUE = 'ordered';
 const FRAME_MS = 250;
@@ -120,7 +120,7 @@ export class Fleet implements Journey {
       return [`${name} is started.`, 'good'];
     }
     if (act.do === 'enqueue') {
-      const problem = keyProblem(key);
+      const problem = problemOf(() => checkKey(key));
       if (problem) return [problem, 'refused'];
       processes.enqueue(key, { ms: 800 });
       return [`A job of ${key} is enqueued.`];
@@ -285,12 +285,3 @@ export class Fleet implements Journey {
 /** Beside the jobs' own statements: what says nothing of a job. */
 const IDLE =
   /^(look_around|list_|view_fleet|watch_|ask_|BEGIN|COMMIT|SELECT|LISTEN|hold_|drop_|unhandled|schedule)/;
-
-function keyProblem(key: string): string | null {
-  try {
-    checkKey(key);
-    return null;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}

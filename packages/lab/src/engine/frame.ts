@@ -44,3 +44,6 @@ export interface Journey {
 
 /** A row of a table, as text; times as the journey counts them. */
 export type RowText = Readonly<Record<string, string | null>>;
+
+/** The article's and the product's. It stands here because the page must not load the engine. */
+export const LEASE_MS = 90_000;

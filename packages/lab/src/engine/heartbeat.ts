@@ -32,7 +32,6 @@ export interface FleetPicture {
     readonly standing: Standing;
     /** What the registry says of its ids, the last one first. */
     readonly registry: readonly string[];
-    readonly lastSeen: number | null;
     readonly running: number;
   }[];
   readonly beats: readonly { readonly at: number; readonly by: string }[];
@@ -183,7 +182,6 @@ export class HeartbeatRun {
     return {
       workers: present.map(({ name, standing, ids }) => ({
         ...{ name, standing, registry: ids.map((id) => registry.get(id) ?? 'gone').reverse() },
-        lastSeen: this.#beats.findLast(({ by }) => by === name)?.at ?? null,
         running:
           standing === 'killed'
             ? 0

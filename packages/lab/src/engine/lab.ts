@@ -63,20 +63,18 @@ export class Lab {
     });
   }
 
-  async act(act: Act): Promise<Frame[]> {
-    const { stage, journey } = this.#opened();
-    await stage.within(() => journey.act(act));
-    return stage.frames.splice(0);
+  act(act: Act): Promise<Frame[]> {
+    return this.#goOn((journey) => journey.act(act));
   }
 
-  async advance(ms: number): Promise<Frame[]> {
-    const { stage, journey } = this.#opened();
-    await stage.within(() => journey.advance(ms));
-    return stage.frames.splice(0);
+  advance(ms: number): Promise<Frame[]> {
+    return this.#goOn((journey) => journey.advance(ms));
   }
 
-  #opened() {
+  async #goOn(what: (journey: Pick<Journey, 'act' | 'advance'>) => Promise<void>) {
     if (!this.#open) throw new Error('No journey is open; open one first.');
-    return this.#open;
+    const { stage, journey } = this.#open;
+    await stage.within(() => what(journey));
+    return stage.frames.splice(0);
   }
 }

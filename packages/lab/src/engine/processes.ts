@@ -25,7 +25,6 @@ export interface Run {
   readonly job: string;
   readonly key: string;
   readonly by: string;
-  readonly generation: number;
   readonly from: number;
   to: number | null;
 }
@@ -45,12 +44,11 @@ export interface Process {
 export interface FleetOptions {
   readonly queue: string;
   readonly worker: WorkerOptions;
-  readonly maxAttempts?: number;
   /** A killed process is started again after so long; null: never. */
   readonly restartMs?: number | null;
-  readonly onEvent?: (name: string, event: WorkerEvent) => void;
+  readonly onEvent: (name: string, event: WorkerEvent) => void;
   /** Something that should not be; the page shows it. */
-  readonly onProblem?: (text: string) => void;
+  readonly onProblem: (text: string) => void;
 }
 
 export class Processes {
@@ -73,20 +71,12 @@ export class Processes {
     this.#options = options;
     this.#nobody = new Owner('lab', stage.seed);
     this.#producer = new Owner('producer', stage.seed + 1);
-    stage.onKill = (owner) => this.#end(this.of(owner));
-  }
-
-  #problem(text: string): void {
-    this.#options.onProblem?.(text);
+    stage.onKill = (owner) => this.#end(this.all.find((one) => one.owner === owner));
   }
 
   /** Those that are there, the latest of each name. */
   get present(): Process[] {
     return [...new Map(this.all.map((one) => [one.name, one])).values()];
-  }
-
-  of(owner: Owner): Process | undefined {
-    return this.all.find((one) => one.owner === owner);
   }
 
   named(name: string): Process | undefined {
@@ -116,13 +106,13 @@ export class Processes {
         () => {
           if (one.standing !== 'killed') one.standing = 'stopped';
         },
-        (error) => this.#problem(`${name} ended: ${error}`),
+        (error) => this.#options.onProblem(`${name} ended: ${error}`),
       );
     });
   }
 
   #worker(one: Process): Worker {
-    const { queue, onEvent = nothing, maxAttempts = 5 } = this.#options;
+    const { queue, worker: options, onEvent, onProblem } = this.#options;
     const deps = {
       ...{ address: { connectionString: one.name }, direct: null, besidePool: false },
       ...{ pool: new pg.Pool(), schema: 'holdfast', log: quiet },
@@ -130,7 +120,7 @@ export class Processes {
       ...{ prepare: true, pooler: false, checkOpen: () => {} },
     };
     const worker: Worker = new Worker(deps, {
-      ...this.#options.worker,
+      ...options,
       handleSignals: false,
       onEvent: (event) => {
         if (event.kind === 'started' || event.kind === 'reregistered') {
@@ -138,22 +128,19 @@ export class Processes {
           if (one.standing === 'starting') one.standing = 'alive';
         }
         if (event.kind === 'error' && one.standing === 'starting')
-          this.#problem(`${one.name} cannot start: ${event.what}: ${event.error}`);
+          onProblem(`${one.name} cannot start: ${event.what}: ${event.error}`);
         onEvent(one.name, event);
       },
     });
-    const work = job<Payload>('work', { queue, maxAttempts });
+    const work = job<Payload>('work', { queue, maxAttempts: 5 });
     worker.handle(work, (context) => this.#handle(one, context));
     return worker;
   }
 
   async #handle(one: Process, context: HandlerContext<Payload>): Promise<void> {
-    const { payload, partitionKey: key, fenceToken } = context;
+    const { payload, partitionKey: key } = context;
     const { clock } = this.#stage;
-    const run: Run = {
-      ...{ job: payload.name, key, by: one.name, generation: Number(fenceToken) },
-      ...{ from: clock.now, to: null },
-    };
+    const run: Run = { job: payload.name, key, by: one.name, from: clock.now, to: null };
     this.runs.push(run);
     await new Promise((resolve) => setTimeout(resolve, payload.ms));
     if (payload.poison) {
@@ -164,7 +151,7 @@ export class Processes {
     run.to = clock.now;
   }
 
-  enqueue(key: string, payload: Omit<Payload, 'name'>, maxAttempts = 5): string {
+  enqueue(key: string, payload: Omit<Payload, 'name'>, maxAttempts = 5): void {
     const id = this.#stage.newId();
     const name = `job-${this.accepted.length + this.#waiting + 1}`;
     this.#waiting++;
@@ -181,10 +168,9 @@ export class Processes {
           this.#waiting--;
           this.accepted.push(name);
         },
-        (error) => this.#problem(`An enqueue failed: ${error}`),
+        (error) => this.#options.onProblem(`An enqueue failed: ${error}`),
       );
     });
-    return name;
   }
 
   /** As SIGKILL: nothing is said, and the sessions end. */

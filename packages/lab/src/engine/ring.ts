@@ -17,13 +17,13 @@ import {
   statement,
 } from 'holdfast/internal';
 import type { Act, Journey, Settings, Tone } from './frame.js';
-import { NAMES, type Stage } from './stage.js';
+import { NAMES, problemOf, type Stage } from './stage.js';
 
-export const SAMPLES = ['order:9182', 'order:9183', 'tenant:123', 'user:ada', 'invoice:2026-07'];
+const SAMPLES = ['order:9182', 'order:9183', 'tenant:123', 'user:ada', 'invoice:2026-07'];
 /** So many keys stand for all that there are. */
 const MANY_KEYS = 2_000;
-export const MOST_WORKERS = 12;
-export const MOST_POINTS = 200;
+const MOST_WORKERS = 12;
+const MOST_POINTS = 200;
 const KEYS = Array.from({ length: MANY_KEYS }, (_, n) => `order:${n}`);
 
 /** The database computes a bucket by itself when a row is inserted by hand. */
@@ -33,7 +33,7 @@ const bucketInSql = statement({
   columns: { bucket: int4 },
 });
 
-export interface KeyPlace {
+interface KeyPlace {
   readonly key: string;
   readonly hash: number;
   readonly bucket: number;
@@ -147,11 +147,8 @@ export class Ring implements Journey {
   }
 
   async #lookUp(key: string): Promise<void> {
-    try {
-      checkKey(key);
-    } catch (error) {
-      return this.#say((error as Error).message, 'refused');
-    }
+    const problem = problemOf(() => checkKey(key));
+    if (problem) return this.#say(problem, 'refused');
     this.#key = key;
     const { bucket, owner } = this.#place(key);
     const [row] = await this.#db.run(bucketInSql, NAMES, [key]);

@@ -169,3 +169,13 @@ export const seconds = (ms: number): string =>
   `${(ms / 1_000).toFixed(ms % 1_000 === 0 ? 0 : 1)} s`;
 
 export const jobsText = (count: number): string => `${count} ${count === 1 ? 'job' : 'jobs'}`;
+
+/** What the product says to what is tried; null: nothing against it. */
+export function problemOf(tried: () => unknown): string | null {
+  try {
+    tried();
+    return null;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

@@ -1,6 +1,7 @@
 /** What the times of journey 5 lead to at the worst moment, by arithmetic; and what Holdfast says to them as settings. */
 import { resolveOptions } from 'holdfast/internal';
 import type { Settings } from './frame.js';
+import { problemOf } from './stage.js';
 
 /** How often worker-b looks for a job. */
 export const POLL_MS = 1_000;
@@ -32,29 +33,20 @@ export interface Verdict {
 }
 
 const DEFAULTS = {
-  heartbeat: 10,
-  ttl: 30,
-  lease: 90,
-  renew: 30,
-  maintenance: 10,
-  handler: 120,
-  stall: 40,
+  ...{ heartbeat: 10, ttl: 30, lease: 90, renew: 30, maintenance: 10 },
+  ...{ handler: 120, stall: 40 },
 };
 
 export function timesOf(settings: Settings): Times {
-  const ms = (name: keyof typeof DEFAULTS, least: number) => {
+  const ms = (name: keyof typeof DEFAULTS, least = 1) => {
     const value = Number(settings[name] ?? DEFAULTS[name]);
     const known = Number.isFinite(value) ? value : DEFAULTS[name];
     return Math.round(1_000 * Math.min(300, Math.max(least, known)));
   };
   const fate = (['nothing', 'stall', 'kill'] as const).find((one) => one === settings.fate);
   return {
-    ...{ heartbeatMs: ms('heartbeat', 1), ttlMs: ms('ttl', 1), leaseMs: ms('lease', 1) },
-    ...{
-      renewMs: ms('renew', 0),
-      maintenanceMs: ms('maintenance', 1),
-      handlerMs: ms('handler', 1),
-    },
+    ...{ heartbeatMs: ms('heartbeat'), ttlMs: ms('ttl'), leaseMs: ms('lease') },
+    ...{ renewMs: ms('renew', 0), maintenanceMs: ms('maintenance'), handlerMs: ms('handler') },
     ...{ stallMs: ms('stall', 0), fate: fate ?? 'nothing' },
   };
 }
@@ -80,13 +72,6 @@ export function computed(times: Times): Verdict {
 
 function refusalOf({ heartbeatMs, ttlMs, leaseMs, renewMs, maintenanceMs }: Times): string | null {
   if (renewMs === 0) return 'Holdfast always renews: renewEvery cannot be turned off.';
-  try {
-    resolveOptions({
-      ...{ heartbeat: heartbeatMs, ttl: ttlMs, lease: leaseMs, renewEvery: renewMs },
-      maintenance: maintenanceMs,
-    });
-    return null;
-  } catch (error) {
-    return (error as Error).message;
-  }
+  const options = { heartbeat: heartbeatMs, ttl: ttlMs, lease: leaseMs, renewEvery: renewMs };
+  return problemOf(() => resolveOptions({ ...options, maintenance: maintenanceMs }));
 }

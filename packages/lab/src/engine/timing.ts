@@ -4,7 +4,7 @@
  * on the product's statements. They are loops of this page and not the product's worker, which refuses settings that
  * lose jobs, and holds a liveness lock beside: journey 4 shows that.
  */
-import { complete, findGone, insert, recover, renew, sweepDeadWorkers } from 'holdfast/internal';
+import { findGone, insert, recover, renew, sweepDeadWorkers } from 'holdfast/internal';
 import { Owner } from '../simulation/clock.js';
 import { Desk, type Held, type RowState } from './desk.js';
 import type { Journey, Settings, Tone } from './frame.js';
@@ -22,11 +22,7 @@ export interface TimingState extends RowState {
     readonly deadAt: number | null;
     readonly killedAt: number | null;
     readonly lostAt: number | null;
-    readonly runs: readonly {
-      readonly by: string;
-      readonly from: number;
-      readonly to: number | null;
-    }[];
+    readonly runs: readonly Readonly<Run>[];
     readonly recoveredAt: number | null;
     readonly over: boolean;
   };
@@ -117,11 +113,11 @@ export class Timing implements Journey {
     return true;
   }
 
-  async #end(by: string, { id, generation }: Held, run: Run): Promise<void> {
+  async #end(by: string, held: Held, run: Run): Promise<void> {
     run.to = this.#stage.now;
-    const moved = await complete(await this.#desk.worker(by), NAMES, by, [{ id, generation }]);
-    this.#done ||= moved.length > 0;
-    if (moved.length > 0) return this.#say(`${by} is done and completes the job.`, 'good');
+    const moved = await this.#desk.complete(by, held);
+    this.#done ||= moved > 0;
+    if (moved > 0) return this.#say(`${by} is done and completes the job.`, 'good');
     this.#lost(by);
     this.#say(
       `${by} is done, and its completion moves 0 rows: the job was not its own.`,

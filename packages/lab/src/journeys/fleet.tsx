@@ -1,23 +1,26 @@
 /** Journey 6: the fleet, its ring, its keys, and the count of what was accepted, done, lost and doubled. */
-
 import type { Counts, FleetState, FleetWorker } from '../engine/fleet.js';
-import { Do, KeyForm, Panel, percent, Tile, workersText } from '../parts/bits.js';
+import { Do, KeyForm, List, Panel, percent, workersText } from '../parts/bits.js';
+import { Table, Tiles } from '../parts/common.js';
 import { RingPicture, Swatch } from '../parts/ring-picture.js';
 import { Statements } from '../parts/sql.js';
 
 const BUCKETS = 1_024;
 
 const Sum = ({ counts }: { counts: Counts }) => (
-  <ul class="tiles lab-tiles" aria-label="Counts">
-    <Tile name="Accepted" value={counts.accepted} />
-    <Tile name="Done" value={counts.done} />
-    <Tile name="Running" value={counts.running} />
-    <Tile name="Waiting" value={counts.waiting} />
-    <Tile name="Dead letters" value={counts.deadLetters} />
-    <Tile name="Lost" value={counts.lost} bad={counts.lost > 0} />
-    <Tile name="Ran twice" value={counts.doubled} />
-    <Tile name="Completed twice" value={counts.completedTwice} bad={counts.completedTwice > 0} />
-  </ul>
+  <Tiles
+    label="Counts"
+    of={[
+      ['Accepted', counts.accepted],
+      ['Done', counts.done],
+      ['Running', counts.running],
+      ['Waiting', counts.waiting],
+      ['Dead letters', counts.deadLetters],
+      ['Lost', counts.lost, counts.lost > 0],
+      ['Ran twice', counts.doubled],
+      ['Completed twice', counts.completedTwice, counts.completedTwice > 0],
+    ]}
+  />
 );
 
 const Enqueue = () => (
@@ -30,77 +33,60 @@ const Enqueue = () => (
   </KeyForm>
 );
 
+/** The state of the dashboard that has the colour. */
+const COLOURED: Readonly<Record<string, string>> = { killed: 'vanished', frozen: 'paused' };
+
 function WorkerRow({ worker, place }: { worker: FleetWorker; place: number }) {
   const { name, standing, buckets, done, running } = worker;
-  const here = standing !== 'killed';
+  const acts: readonly [what: string, text: string, when: boolean][] = [
+    ['kill', 'Kill', standing !== 'killed'],
+    ['freeze', 'Freeze', !/killed|frozen/.test(standing)],
+    ['drain', 'Drain', standing === 'alive'],
+  ];
   return (
     <tr>
       <th scope="row">
         <Swatch owner={place} /> {name}
       </th>
       <td>
-        <span
-          class={`status is-${standing === 'killed' ? 'vanished' : standing === 'frozen' ? 'paused' : standing}`}
-        >
-          {standing}
-        </span>
+        <span class={`status is-${COLOURED[standing] ?? standing}`}>{standing}</span>
       </td>
       <td class="number">{percent(buckets / BUCKETS)}</td>
       <td class="number">{done}</td>
       <td class="running">{running.map((job) => `${job.job} (${job.key})`).join(', ') || '–'}</td>
       <td class="row">
-        <Do what={{ do: 'kill', who: name }} when={here} label={`Kill ${name}`}>
-          Kill
-        </Do>
-        <Do
-          what={{ do: 'freeze', who: name }}
-          when={here && standing !== 'frozen'}
-          label={`Freeze ${name}`}
-        >
-          Freeze
-        </Do>
-        <Do what={{ do: 'drain', who: name }} when={standing === 'alive'} label={`Drain ${name}`}>
-          Drain
-        </Do>
+        {acts.map(([what, text, when]) => (
+          <Do what={{ do: what, who: name }} when={when} label={`${text} ${name}`}>
+            {text}
+          </Do>
+        ))}
       </td>
     </tr>
   );
 }
 
+const HEAD = ['Worker', 'State', 'Share', 'Ran', 'Runs now', 'Acts'];
 const Workers = ({ workers }: { workers: readonly FleetWorker[] }) => (
-  // biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls it with the arrow keys.
-  <section class="scroll" tabIndex={0} aria-label="Workers">
-    <table>
-      <thead>
-        <tr>
-          {['Worker', 'State', 'Share', 'Ran', 'Runs now', 'Acts'].map((title) => (
-            <th scope="col" class={/Share|Ran/.test(title) ? 'number' : undefined}>
-              {title}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {workers.map((worker, place) => (
-          <WorkerRow key={worker.name} worker={worker} place={place} />
-        ))}
-      </tbody>
-    </table>
-  </section>
+  <Table label="Workers" head={HEAD} numbers={[2, 3]}>
+    {workers.map((worker, place) => (
+      <WorkerRow key={worker.name} worker={worker} place={place} />
+    ))}
+  </Table>
 );
 
 const Keys = ({ keys }: { keys: FleetState['keys'] }) => (
   <Panel title="Keys, and who ran their jobs">
-    {keys.length === 0 && <p class="empty small">No job was enqueued yet.</p>}
-    <ul class="keys">
-      {keys.map(({ key, waiting, by }) => (
-        <li key={key}>
+    <List
+      class="keys"
+      empty="No job was enqueued yet."
+      of={keys.map(({ key, waiting, by }) => (
+        <>
           <b>{key}</b>
           {` ${by.join(', then ') || 'nobody yet'}`}
           {waiting > 0 && <span class="dim">{` ${waiting} to go`}</span>}
-        </li>
+        </>
       ))}
-    </ul>
+    />
   </Panel>
 );
 
@@ -135,14 +121,7 @@ export function FleetView({ state }: { state: FleetState }) {
         </div>
         <div>
           <Panel title="What happened">
-            {log.length === 0 && (
-              <p class="empty small">No job was recovered and no bucket moved yet.</p>
-            )}
-            <ul class="log">
-              {log.map((line) => (
-                <li>{line}</li>
-              ))}
-            </ul>
+            <List class="log" empty="No job was recovered and no bucket moved yet." of={log} />
           </Panel>
           <Keys keys={state.keys} />
         </div>

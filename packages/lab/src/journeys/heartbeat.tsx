@@ -1,9 +1,9 @@
 /** Journey 4: two courses of the same fleet, one above the other, on one time line. */
 import type { FleetPicture, HeartbeatState } from '../engine/heartbeat.js';
-import { Panel, Slider, seconds } from '../parts/bits.js';
+import { List, Panel, Slider, seconds, set } from '../parts/bits.js';
+import { Facts, Select } from '../parts/common.js';
 import { type Bar, type Lane, Lanes } from '../parts/lanes.js';
 import { Statements } from '../parts/sql.js';
-import { goTo, place } from '../place.js';
 import { frame } from '../player.js';
 
 const VICTIM = 'worker-2';
@@ -31,35 +31,16 @@ function lanesOf(state: HeartbeatState, fleet: FleetPicture, now: number): Lane[
   }));
 }
 
-function Facts({ state, fleet }: { state: HeartbeatState; fleet: FleetPicture }) {
-  const after = (at: number | null, none: string) =>
-    at === null ? none : `${seconds(at - state.faultAt)} after`;
-  return (
-    <dl class="facts wide">
-      <div>
-        <dt>Known to be gone</dt>
-        <dd>{after(fleet.deadAt, 'not yet')}</dd>
-      </div>
-      <div>
-        <dt>Its jobs, taken over</dt>
-        <dd>{`${fleet.taken} of ${fleet.orphans}`}</dd>
-      </div>
-      <div>
-        <dt>The first one runs again</dt>
-        <dd>{after(fleet.takenAt, 'not yet')}</dd>
-      </div>
-      {state.fault === 'freeze' && (
-        <div>
-          <dt>The zombie is back</dt>
-          <dd>
-            {fleet.backAt === null
-              ? 'not yet'
-              : `${after(fleet.backAt, '')}, ${fleet.refused} jobs refused`}
-          </dd>
-        </div>
-      )}
-    </dl>
-  );
+function factsOf(state: HeartbeatState, fleet: FleetPicture) {
+  const after = (at: number | null, more = '') =>
+    at === null ? 'not yet' : `${seconds(at - state.faultAt)} after${more}`;
+  return {
+    'Known to be gone': after(fleet.deadAt),
+    'Its jobs, taken over': `${fleet.taken} of ${fleet.orphans}`,
+    'The first one runs again': after(fleet.takenAt),
+    'The zombie is back':
+      state.fault === 'freeze' && after(fleet.backAt, `, ${fleet.refused} jobs refused`),
+  };
 }
 
 function Course(props: { title: string; state: HeartbeatState; fleet: FleetPicture }) {
@@ -73,38 +54,29 @@ function Course(props: { title: string; state: HeartbeatState; fleet: FleetPictu
         now={now}
         marks={now >= state.faultAt ? [state.faultAt] : []}
       />
-      <Facts state={state} fleet={fleet} />
-      <ul class="log">
-        {fleet.log.slice(-4).map((line) => (
-          <li>{line}</li>
-        ))}
-      </ul>
+      <Facts wide of={factsOf(state, fleet)} />
+      <List class="log" of={fleet.log.slice(-4)} />
     </Panel>
   );
 }
 
 export function HeartbeatView({ state }: { state: HeartbeatState }) {
-  const { settings } = place.value;
-  const set = (name: string, value: string | number) =>
-    goTo({ settings: { ...settings, [name]: value } });
   return (
     <>
       <fieldset class="acts row">
         <legend>{`What happens to ${VICTIM}`}</legend>
-        <label class="inline">
-          It is{' '}
-          <select value={state.fault} onChange={(event) => set('fault', event.currentTarget.value)}>
-            {Object.entries(DEEDS).map(([value, text]) => (
-              <option value={value}>{text}</option>
-            ))}
-          </select>
-        </label>
+        <Select
+          label="It is"
+          value={state.fault}
+          options={Object.entries(DEEDS)}
+          onChange={(fault) => set({ fault })}
+        />
         <Slider
           label="At second"
           value={state.faultAt / 1_000}
           min={5}
           max={30}
-          onChange={(value) => set('at', value)}
+          onChange={(at) => set({ at })}
         />
         <Slider
           label="TTL"
@@ -113,7 +85,7 @@ export function HeartbeatView({ state }: { state: HeartbeatState }) {
           min={30}
           max={60}
           step={5}
-          onChange={(value) => set('ttl', value)}
+          onChange={(ttl) => set({ ttl })}
         />
       </fieldset>
       <p class="dim">

@@ -1,7 +1,7 @@
 /** Journey 3: the ring, a key's place on it, and what a change of the fleet moves. */
-
 import type { Moved, RingState } from '../engine/ring.js';
-import { Do, KeyForm, Panel, percent, Slider } from '../parts/bits.js';
+import { Do, KeyForm, Panel, percent, Slider, workersText } from '../parts/bits.js';
+import { Check, Empty, Table } from '../parts/common.js';
 import { RingPicture, Swatch } from '../parts/ring-picture.js';
 import { Statements } from '../parts/sql.js';
 import { act } from '../player.js';
@@ -9,8 +9,7 @@ import { act } from '../player.js';
 const BUCKETS = 1_024;
 
 function MovedKeys({ moved }: { moved: Moved | null }) {
-  if (!moved)
-    return <p class="empty small">Add or remove a worker to see how many keys change hands.</p>;
+  if (!moved) return <Empty small>Add or remove a worker to see how many keys change hands.</Empty>;
   const bars: readonly [string, number][] = [
     ['1/N, the least there can be', moved.least],
     ['The ring', moved.ring],
@@ -20,7 +19,7 @@ function MovedKeys({ moved }: { moved: Moved | null }) {
     <>
       <p>{`${moved.why}: ${moved.buckets} of ${BUCKETS} buckets have another owner.`}</p>
       {bars.map(([name, share]) => (
-        <label class="countdown" key={name}>
+        <label class="field countdown" key={name}>
           {`${name}: ${percent(share)} of 2,000 keys`}
           <meter min={0} max={1} value={share} />
         </label>
@@ -39,49 +38,26 @@ const Keys = ({ state }: { state: RingState }) => (
   </KeyForm>
 );
 
-function Workers({ state }: { state: RingState }) {
-  return (
-    <section class="scroll" aria-label="Workers and their shares">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Worker</th>
-            <th scope="col" class="number">
-              Buckets
-            </th>
-            <th scope="col" class="number">
-              Share
-            </th>
-            <th scope="col">Sample keys</th>
-            <th scope="col">Acts</th>
-          </tr>
-        </thead>
-        <tbody>
-          {state.workers.map(({ id, buckets }, place) => (
-            <tr key={id} class={state.key?.owner === id ? 'marked' : undefined}>
-              <th scope="row">
-                <Swatch owner={place} /> {id}
-              </th>
-              <td class="number">{buckets}</td>
-              <td class="number">{percent(buckets / BUCKETS)}</td>
-              <td>
-                {state.samples
-                  .filter(({ owner }) => owner === id)
-                  .map((sample) => sample.key)
-                  .join(', ')}
-              </td>
-              <td>
-                <Do what={{ do: 'remove', id }} label={`Remove ${id}`}>
-                  Remove
-                </Do>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
-  );
-}
+const HEAD = ['Worker', 'Buckets', 'Share', 'Sample keys', 'Acts'];
+const Workers = ({ state }: { state: RingState }) => (
+  <Table label="Workers and their shares" head={HEAD} numbers={[1, 2]}>
+    {state.workers.map(({ id, buckets }, place) => (
+      <tr key={id} class={state.key?.owner === id ? 'marked' : undefined}>
+        <th scope="row">
+          <Swatch owner={place} /> {id}
+        </th>
+        <td class="number">{buckets}</td>
+        <td class="number">{percent(buckets / BUCKETS)}</td>
+        <td>{state.samples.flatMap(({ key, owner }) => (owner === id ? key : [])).join(', ')}</td>
+        <td>
+          <Do what={{ do: 'remove', id }} label={`Remove ${id}`}>
+            Remove
+          </Do>
+        </td>
+      </tr>
+    ))}
+  </Table>
+);
 
 export function RingView({ state }: { state: RingState }) {
   const { key, workers, owners } = state;
@@ -98,27 +74,22 @@ export function RingView({ state }: { state: RingState }) {
           max={200}
           onChange={(points) => void act({ do: 'points', points })}
         />
-        <label class="inline">
-          <input
-            type="checkbox"
-            checked={state.bounded}
-            onChange={(event) => void act({ do: 'bounded', on: event.currentTarget.checked })}
-          />{' '}
+        <Check checked={state.bounded} onChange={(on) => void act({ do: 'bounded', on })}>
           Nobody gets more than 1.2 × the mean
-        </label>
+        </Check>
       </div>
       <p class="dim">Holdfast ships with 320 points and the bound.</p>
       <div class="columns ring-columns">
         <div>
           <RingPicture
-            label={`The ring: ${workers.length} workers share ${BUCKETS} buckets`}
+            label={`The ring: ${workersText(workers.length)} share ${BUCKETS} buckets`}
             owners={owners}
             bucket={key?.bucket ?? null}
             marked={owner === -1 ? null : owner}
             lines={
               key
                 ? [`bucket ${key.bucket}`, key.owner ?? '']
-                : [`${workers.length} workers`, `${BUCKETS} buckets`]
+                : [workersText(workers.length), `${BUCKETS} buckets`]
             }
           />
           {key && (

@@ -1,20 +1,14 @@
 /** Journey 5: six times, what they come to by arithmetic, and what came of them. */
 import type { TimingState } from '../engine/timing.js';
-import { Panel, Slider, seconds } from '../parts/bits.js';
+import type { Times } from '../engine/timing-worst.js';
+import { Panel, Slider, seconds, set } from '../parts/bits.js';
+import { Grid, Select } from '../parts/common.js';
 import { type Lane, Lanes } from '../parts/lanes.js';
 import { Row } from '../parts/row.js';
 import { Statements } from '../parts/sql.js';
-import { goTo, place } from '../place.js';
 import { frame, frames } from '../player.js';
 
-type TimeName =
-  | 'heartbeatMs'
-  | 'ttlMs'
-  | 'leaseMs'
-  | 'renewMs'
-  | 'maintenanceMs'
-  | 'handlerMs'
-  | 'stallMs';
+type TimeName = Exclude<keyof Times, 'fate'>;
 
 const SLIDERS: readonly [setting: string, of: TimeName, label: string, min: number, max: number][] =
   [
@@ -27,9 +21,6 @@ const SLIDERS: readonly [setting: string, of: TimeName, label: string, min: numb
   ];
 
 function Sliders({ state }: { state: TimingState }) {
-  const { settings } = place.value;
-  const set = (name: string, value: string | number) =>
-    goTo({ settings: { ...settings, [name]: value } });
   const stall = ['stall', 'stallMs', 'It stands still for', 0, 120] as const;
   const all = state.times.fate === 'stall' ? [...SLIDERS, stall] : SLIDERS;
   return (
@@ -41,20 +32,19 @@ function Sliders({ state }: { state: TimingState }) {
           {...{ label, min, max }}
           value={state.times[of] / 1_000}
           text={seconds(state.times[of])}
-          onChange={(value) => set(name, value)}
+          onChange={(value) => set({ [name]: value })}
         />
       ))}
-      <label class="inline">
-        worker-a{' '}
-        <select
-          value={state.times.fate}
-          onChange={(event) => set('fate', event.currentTarget.value)}
-        >
-          <option value="nothing">lives on</option>
-          <option value="stall">stands still for a while</option>
-          <option value="kill">is killed</option>
-        </select>
-      </label>
+      <Select
+        label="worker-a"
+        value={state.times.fate}
+        options={[
+          ['nothing', 'lives on'],
+          ['stall', 'stands still for a while'],
+          ['kill', 'is killed'],
+        ]}
+        onChange={(fate) => set({ fate })}
+      />
     </fieldset>
   );
 }
@@ -83,24 +73,15 @@ function Verdicts({ state }: { state: TimingState }) {
   ];
   return (
     <Panel title="Computed, and played">
-      <table class="row-table">
-        <thead>
-          <tr>
-            <th scope="col">What</th>
-            <th scope="col">Can it be?</th>
-            <th scope="col">So far</th>
+      <Grid class="row-table" head={['What', 'Can it be?', 'So far']}>
+        {rows.map(([name, could, was, bad]) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td class={bad ? 'bad' : undefined}>{could}</td>
+            <td>{was}</td>
           </tr>
-        </thead>
-        <tbody>
-          {rows.map(([name, could, was, bad]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td class={bad ? 'bad' : undefined}>{could}</td>
-              <td>{was}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Grid>
       <p class={computed.refusal ? 'failed' : 'well'}>
         {computed.refusal ??
           'Holdfast’s worker takes these settings. With its liveness lock a kill is known after 1 to 2 s.'}

@@ -1,39 +1,36 @@
 /** Small parts that the journeys share. All text is text. */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Act } from '../engine/frame.js';
+import type { Act, Settings } from '../engine/frame.js';
+import { goTo, place } from '../place.js';
 import { act, atEnd, busy, frames, isLive, last } from '../player.js';
+import { Button, Empty, Field } from './common.js';
 
 export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
 export const percent = (share: number) => `${Math.round(100 * share)} %`;
 export const workersText = (count: number) => `${count} ${count === 1 ? 'worker' : 'workers'}`;
 export const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`;
 
-/** Something that a person can do now. One that he cannot keeps the focus: a disabled button would lose it. */
+/**
+ * Something that a person can do, if it fits after the last step, whichever is shown. One that he cannot keeps the
+ * focus: a disabled button would lose it.
+ */
 export function Do(props: {
   what: Act;
   children: ComponentChildren;
   when?: boolean;
   label?: string;
 }) {
-  // A fleet that runs on is nearly always busy; what is done to it has its turn.
-  const off = (busy.value && !isLive.value) || props.when === false;
-  return (
-    <button
-      type="button"
-      aria-disabled={off}
-      aria-label={props.label}
-      onClick={() => off || void act(props.what)}
-    >
-      {props.children}
-    </button>
-  );
-}
-
-/** Whether an act fits after the last step, whichever is shown. */
-export function can(what: string): boolean {
+  const { what, children, when = true, label } = props;
   const { possible } = (last.value?.state ?? {}) as { possible?: readonly string[] };
-  return possible?.includes(what) ?? false;
+  // A fleet that runs on is nearly always busy; what is done to it has its turn.
+  const off =
+    (busy.value && !isLive.value) || !when || (possible && !possible.includes(what.do)) === true;
+  return (
+    <Button aria-disabled={off} aria-label={label} onClick={() => off || void act(what)}>
+      {children}
+    </Button>
+  );
 }
 
 export const ByHand = ({ children }: { children: ComponentChildren }) => (
@@ -59,10 +56,11 @@ export function KeyForm(props: {
         void act({ do: props.what, key });
       }}
     >
-      <label>
-        {props.label}
-        <input value={key} onInput={(event) => setKey(event.currentTarget.value)} />
-      </label>
+      <Field
+        label={props.label}
+        value={key}
+        onInput={(event) => setKey(event.currentTarget.value)}
+      />
       <button type="submit">{props.button}</button>
       {props.children}
     </form>
@@ -86,7 +84,7 @@ export function Slider(props: {
   onChange: (value: number) => void;
 }) {
   return (
-    <label class="slider">
+    <label class="field slider">
       <span>
         {props.label} <b>{props.text ?? props.value}</b>
       </span>
@@ -106,17 +104,25 @@ export function Slider(props: {
 export function Countdown(props: { label: string; leftMs: number | null; ofMs: number }) {
   if (props.leftMs === null) return null;
   return (
-    <label class="countdown">
+    <label class="field countdown">
       {`${props.label}: ${seconds(props.leftMs)}`}
       <meter min={0} max={props.ofMs} value={props.leftMs} />
     </label>
   );
 }
 
-/** A figure with its name. */
-export const Tile = (props: { name: string; value: string | number; bad?: boolean }) => (
-  <li class={props.bad ? 'tile worry' : 'tile'}>
-    <span>{props.name}</span>
-    <b>{props.value}</b>
-  </li>
-);
+/** What the journey was opened with, but for this. */
+export const set = (changes: Settings) =>
+  goTo({ settings: { ...place.peek().settings, ...changes } });
+
+/** The items of a list, or why there is none. */
+export const List = (props: { class: string; empty?: string; of: readonly ComponentChildren[] }) =>
+  props.empty && props.of.length === 0 ? (
+    <Empty small>{props.empty}</Empty>
+  ) : (
+    <ul class={props.class}>
+      {props.of.map((item) => (
+        <li>{item}</li>
+      ))}
+    </ul>
+  );

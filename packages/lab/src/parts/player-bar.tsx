@@ -16,27 +16,26 @@ import {
   toggle,
 } from '../player.js';
 import { seconds } from './bits.js';
+import { Button, Field, Select } from './common.js';
 
-const SPEEDS = [0.5, 1, 2, 4, 8];
+const SPEEDS = ['0.5', '1', '2', '4', '8'].map((one) => [one, `${one} ×`] as const);
 
 export function PlayerBar() {
   const count = frames.value.length;
   return (
     <section class="player" aria-label="Player">
       <div class="row">
-        <button
-          type="button"
+        <Button
           class="primary"
           aria-disabled={!canStep.value && !playing.value}
           onClick={() => (canStep.value || playing.value) && toggle()}
         >
           {playing.value ? 'Pause' : 'Play'}
-        </button>
-        <button type="button" aria-disabled={at.value === 0} onClick={back}>
+        </Button>
+        <Button aria-disabled={at.value === 0} onClick={back}>
           Back
-        </button>
-        <button
-          type="button"
+        </Button>
+        <Button
           aria-disabled={!canStep.value || busy.value}
           onClick={() => {
             pause();
@@ -44,10 +43,8 @@ export function PlayerBar() {
           }}
         >
           Step
-        </button>
-        <button type="button" onClick={() => void open()}>
-          Reset
-        </button>
+        </Button>
+        <Button onClick={() => void open()}>Reset</Button>
         <output
           class="clock"
           aria-label="Virtual time"
@@ -65,33 +62,22 @@ export function PlayerBar() {
         />
       </label>
       <div class="row">
-        <label class="inline">
-          Speed{' '}
-          <select
-            value={speed.value}
-            onChange={(event) => {
-              speed.value = Number(event.currentTarget.value);
-            }}
-          >
-            {SPEEDS.map((one) => (
-              <option value={one}>{`${one} ×`}</option>
-            ))}
-          </select>
-        </label>
-        <label class="inline">
-          Seed{' '}
-          <input
-            type="number"
-            class="seed"
-            min={1}
-            max={999_999}
-            value={place.value.seed}
-            onChange={(event) => {
-              const seed = Math.floor(Number(event.currentTarget.value));
-              if (seed >= 1) goTo({ seed });
-            }}
-          />
-        </label>
+        <Select
+          label="Speed"
+          value={String(speed.value)}
+          options={SPEEDS}
+          onChange={(chosen) => {
+            speed.value = Number(chosen);
+          }}
+        />
+        <Field
+          {...{ label: 'Seed', class: 'inline seed', type: 'number', min: 1, max: 999_999 }}
+          value={place.value.seed}
+          onChange={(event) => {
+            const seed = Math.floor(Number(event.currentTarget.value));
+            if (seed >= 1) goTo({ seed });
+          }}
+        />
       </div>
     </section>
   );

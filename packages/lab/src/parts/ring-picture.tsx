@@ -1,8 +1,12 @@
 /** The ring as a picture: the arcs of each owner over 1024 buckets, and the place of a key. */
 const BUCKETS = 1024;
 const [OUTER, INNER] = [96, 74];
-/** As many owners have a colour of their own. */
-export const COLOURS = 12;
+/** Of the owners, in their order, and from the beginning for those that come after. */
+const COLOURS = [
+  ...['#0b7a75', '#7a5cc4', '#c77d0a', '#2f6fb3', '#b0413e', '#5d8a2f'],
+  ...['#b0508f', '#6b7d85', '#2a9d8f', '#9a6b3f', '#4457c0', '#c65d3b'],
+];
+const colourOf = (owner: number) => COLOURS[owner % COLOURS.length];
 
 function point(bucket: number, radius: number): string {
   const angle = (bucket / BUCKETS) * 2 * Math.PI - Math.PI / 2;
@@ -47,7 +51,8 @@ export function RingPicture(props: {
         .filter(({ owner }) => owner >= 0)
         .map(({ from, to, owner }) => (
           <path
-            class={`owner-${owner % COLOURS}${marked === null || marked === owner ? '' : ' faint'}`}
+            class={marked === null || marked === owner ? undefined : 'faint'}
+            fill={colourOf(owner)}
             d={arc(from, to)}
           />
         ))}
@@ -64,6 +69,6 @@ export function RingPicture(props: {
 
 export const Swatch = ({ owner }: { owner: number }) => (
   <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true">
-    <rect class={`owner-${owner % COLOURS}`} width="10" height="10" rx="2" />
+    <rect fill={colourOf(owner)} width="10" height="10" rx="2" />
   </svg>
 );

@@ -2,6 +2,7 @@
 import type { RowState } from '../engine/desk.js';
 import { before } from '../player.js';
 import { Countdown, Panel } from './bits.js';
+import { Empty, Grid } from './common.js';
 
 export function Row({ state, leaseMs }: { state: RowState; leaseMs: number }) {
   const { row, table } = state;
@@ -10,29 +11,21 @@ export function Row({ state, leaseMs }: { state: RowState; leaseMs: number }) {
     <Panel title={row ? `The row, in holdfast.${table}` : 'The row'}>
       {row ? (
         <>
-          <table class="row-table">
-            <thead>
-              <tr>
-                <th scope="col">Column</th>
-                <th scope="col">Value</th>
+          <Grid class="row-table" head={['Column', 'Value']}>
+            {Object.entries(row).map(([name, value]) => (
+              <tr key={name} class={earlier && earlier[name] !== value ? 'marked' : undefined}>
+                <th scope="row">
+                  <code>{name}</code>
+                </th>
+                <td>{value ?? <span class="dim">NULL</span>}</td>
               </tr>
-            </thead>
-            <tbody>
-              {Object.entries(row).map(([name, value]) => (
-                <tr key={name} class={earlier && earlier[name] !== value ? 'marked' : undefined}>
-                  <th scope="row">
-                    <code>{name}</code>
-                  </th>
-                  <td>{value ?? <span class="dim">NULL</span>}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </Grid>
           <Countdown label="Lease" leftMs={state.leaseMs} ofMs={leaseMs} />
           <Countdown label="Due in" leftMs={state.dueMs} ofMs={16_000} />
         </>
       ) : (
-        <p class="empty small">There is no row yet.</p>
+        <Empty small>There is no row yet.</Empty>
       )}
     </Panel>
   );

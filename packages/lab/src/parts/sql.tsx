@@ -2,6 +2,7 @@
 import type { Sql } from '../engine/frame.js';
 import { frame } from '../player.js';
 import { Panel, rowsText, seconds } from './bits.js';
+import { Empty, Table } from './common.js';
 
 /** More than that is a burst, and nobody reads it. */
 const MOST_SHOWN = 12;
@@ -42,27 +43,15 @@ function Returned({ sql }: { sql: Sql }) {
     .map((name, place) => ({ name, place }))
     .filter(({ place }) => sql.rows.some((row) => row[place] != null));
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls it with the arrow keys.
-    <section class="scroll" tabIndex={0} aria-label={`What ${sql.name} returned`}>
-      <table>
-        <thead>
-          <tr>
-            {shown.map(({ name }) => (
-              <th scope="col">{name}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {sql.rows.map((row) => (
-            <tr>
-              {shown.map(({ place }) => (
-                <td>{row[place] ?? ''}</td>
-              ))}
-            </tr>
+    <Table label={`What ${sql.name} returned`} head={shown.map(({ name }) => name)}>
+      {sql.rows.map((row) => (
+        <tr>
+          {shown.map(({ place }) => (
+            <td>{row[place] ?? ''}</td>
           ))}
-        </tbody>
-      </table>
-    </section>
+        </tr>
+      ))}
+    </Table>
   );
 }
 
@@ -73,7 +62,7 @@ export function Statements({ quiet = false }: { quiet?: boolean }) {
   return (
     <Panel title="What ran">
       {all.length === 0 ? (
-        <p class="empty small">No statement ran in this step.</p>
+        <Empty small>No statement ran in this step.</Empty>
       ) : (
         <ol class="statements">
           {shown.map((sql, place) => (

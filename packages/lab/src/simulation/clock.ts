@@ -41,12 +41,9 @@ interface Event {
   cancelled: boolean;
 }
 
-const real = {
-  setImmediate: globalThis.setImmediate,
-  Date: globalThis.Date,
-};
-/** Virtual time begins here: later than any real one, so that the server has been up for long. */
+const real = { setImmediate: globalThis.setImmediate, Date: globalThis.Date };
 const pid = Object.getOwnPropertyDescriptor(process, 'pid') as PropertyDescriptor;
+/** Virtual time begins here: later than any real one, so that the server has been up for long. */
 export const EPOCH = real.Date.UTC(2040, 0, 1);
 
 export class Clock {
@@ -62,13 +59,8 @@ export class Clock {
   }
 
   at(owner: Owner, ms: number, run: Event['run']): Event {
-    const event = {
-      at: this.now + Math.max(0, ms),
-      nth: ++this.#count,
-      owner,
-      run,
-      cancelled: false,
-    };
+    const at = this.now + Math.max(0, ms);
+    const event = { at, nth: ++this.#count, owner, run, cancelled: false };
     push(this.#events, event);
     return event;
   }
@@ -110,7 +102,7 @@ export class Clock {
     nobody.dead = true;
     const timer = (
       run: (...args: unknown[]) => void,
-      ms: number | undefined,
+      ms: number,
       args: unknown[],
       every: boolean,
     ) => {
@@ -118,7 +110,7 @@ export class Clock {
       const owner = this.current ?? nobody;
       let event: Event;
       const plan = () => {
-        event = this.at(owner, Math.max(1, ms ?? 1), () => {
+        event = this.at(owner, ms, () => {
           if (every) plan();
           run(...args);
         });
@@ -135,22 +127,14 @@ export class Clock {
       };
       return handle;
     };
+    const least = (ms?: number) => Math.max(1, ms ?? 1);
     const cancel = (handle: { cancel?: () => void } | undefined) => handle?.cancel?.();
     Object.assign(globalThis, {
-      setTimeout: (run: () => void, ms?: number, ...args: unknown[]) => timer(run, ms, args, false),
-      setInterval: (run: () => void, ms?: number, ...args: unknown[]) => timer(run, ms, args, true),
-      setImmediate: (run: () => void, ...args: unknown[]) => {
-        const event = this.at(this.current ?? nobody, 0, () =>
-          (run as (...a: unknown[]) => void)(...args),
-        );
-        return {
-          cancel: () => {
-            event.cancelled = true;
-          },
-          unref() {},
-          ref() {},
-        };
-      },
+      setTimeout: (run: () => void, ms?: number, ...args: unknown[]) =>
+        timer(run, least(ms), args, false),
+      setInterval: (run: () => void, ms?: number, ...args: unknown[]) =>
+        timer(run, least(ms), args, true),
+      setImmediate: (run: () => void, ...args: unknown[]) => timer(run, 0, args, false),
       clearTimeout: cancel,
       clearInterval: cancel,
       clearImmediate: cancel,

@@ -29,9 +29,8 @@ export class Network {
   readonly #faults: readonly MessageFault[];
   readonly #seen = new Map<MessageFault, number>();
   readonly #note: (text: string) => void;
-  struck = 0;
-
   readonly #deaf: boolean;
+  struck = 0;
 
   constructor(faults: readonly MessageFault[], deaf: boolean, note: (text: string) => void) {
     this.#faults = faults;
