@@ -1,8 +1,14 @@
-/** The pool on PGlite beside one on a server: every form of `query` that `pg` takes has the same result on both. */
+/**
+ * The pool on PGlite beside one on a server: every form of `query` that `pg` takes has the same
+ * result on both, and clients come, go and hear alike. What only PGlite has to hold, because its clients share a session,
+ * follows.
+ */
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { quietLogger } from '../../../../test/support/logger.js';
-import { cloneDatabase, startPglite } from '../index.js';
+import { cursor, heard, JOURNEYS, Sends, submitted } from '../../../../test/support/pg-journeys.js';
+import { CALLS, SCHEMA, SESSION } from '../../../../test/support/pg-queries.js';
+import { cloneDatabase, type PgliteHoldfast, startPglite } from '../index.js';
 
 /** Numbers that a database gives to what is made in it. */
 const FIRST_OWN_OID = 16_384;
@@ -31,234 +37,17 @@ function plainError(error: pg.DatabaseError): object {
   return { ...rest, message: error.message, error: error.constructor.name };
 }
 
-const SESSION = `SET TimeZone = 'Asia/Kolkata'; SET lc_messages = 'C'; SET IntervalStyle = 'postgres'`;
-const SCHEMA = `
-CREATE TYPE mood AS ENUM ('glad', 'sad');
-CREATE TABLE people (
-  id int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, name text NOT NULL, tags text[], data jsonb, mood mood,
-  born date, CONSTRAINT short CHECK (length(name) < 9), UNIQUE (name)
-);
-CREATE TABLE pets (id int PRIMARY KEY, person int REFERENCES people (id));
-INSERT INTO people (name, tags, data, mood, born)
-VALUES ('Ada', '{a,"b c"}', '{"n": [1, null]}', 'glad', '1815-12-10'), ('Bob', NULL, NULL, NULL, NULL);`;
-
-type Client = pg.PoolClient;
-type Call = (client: Client) => Promise<unknown>;
-
-/** The forms with a callback, as a promise. */
-const called = (work: (callback: (error: unknown, result: unknown) => void) => void) =>
-  new Promise((resolve, reject) =>
-    work((error, result) => (error ? reject(error) : resolve(result))),
-  );
-const value = (type: string, ...values: unknown[]): [string, Call] => [
-  `the parameter ${type} ${pg.escapeLiteral(typeof values[0])} ${String(values[0])}`,
-  (client) => client.query(`SELECT $1::${type} AS value, pg_typeof($1::${type})::text`, values),
-];
-const text = (sql: string): [string, Call] => [sql, (client) => client.query(sql)];
-const UPPER = { getTypeParser: () => (given: string) => given.toUpperCase() };
-const NAMED = { name: 'person', text: 'SELECT name FROM people WHERE id = $1' };
-class Point {
-  toPostgres(prepare: (value: unknown) => unknown) {
-    return prepare(['1', 2]);
-  }
-}
-
-const FORMS: readonly [string, Call][] = [
-  ['text and values', (client) => client.query('SELECT $1::int + 1 AS n', [1])],
-  ['a config', (client) => client.query({ text: 'SELECT $1::int AS n', values: [2] })],
-  ['a config and values', (client) => client.query({ text: 'SELECT $1::int AS n' }, [3])],
-  ['no values', (client) => client.query({ text: 'SELECT 4 AS n', values: [] })],
-  ['a callback', (client) => called((done) => client.query('SELECT 5 AS n', done))],
-  ['values and a callback', (client) => called((done) => client.query('SELECT $1', ['6'], done))],
-  [
-    'a config and a callback',
-    (client) => called((done) => client.query({ text: 'SELECT 7 AS n' }, done as never)),
-  ],
-  [
-    'a config, values and a callback',
-    (client) => called((done) => client.query({ text: 'SELECT $1' } as never, ['8'], done)),
-  ],
-  ['an error and a callback', (client) => called((done) => client.query('SELECT nothing', done))],
-  ['rows as arrays', (client) => client.query({ text: 'SELECT 1 AS a, 2 AS a', rowMode: 'array' })],
-  ['rows with equal names', (client) => client.query('SELECT 1 AS a, 2 AS a')],
-  [
-    'parsers of its own',
-    (client) =>
-      client.query({ text: `SELECT 'a' AS a, 1 AS b, now() IS NULL AS c`, types: UPPER as never }),
-  ],
-  [
-    'parsers in binary',
-    (client) =>
-      client.query({
-        text: 'SELECT 258::int AS n, $1::bool AS b',
-        values: [true],
-        binary: true,
-      } as never),
-  ],
-  [
-    'a named statement, twice',
-    async (client) => [
-      await client.query({ ...NAMED, values: [1] }),
-      await client.query({ ...NAMED, values: [2] }),
-    ],
-  ],
-  [
-    'a name without its text',
-    async (client) => {
-      await client.query({ ...NAMED, values: [1] });
-      return client.query({ name: 'person', values: [2] } as never);
-    },
-  ],
-  [
-    'a name with another text',
-    async (client) => {
-      await client.query({ ...NAMED, values: [1] });
-      return client.query({ name: 'person', text: 'SELECT 1' });
-    },
-  ],
-  [
-    'a named statement that fails, and again',
-    async (client) => {
-      const failing = { name: 'zero', text: 'SELECT 1 / $1::int AS n' };
-      await client.query('SAVEPOINT one');
-      await client.query({ ...failing, values: [0] }).catch(() => undefined);
-      await client.query('ROLLBACK TO one');
-      return client.query({ ...failing, values: [1] });
-    },
-  ],
-  [
-    'several statements',
-    (client) => client.query('SELECT 1 AS a; SELECT 2 AS b; SELECT 3 AS b LIMIT 0'),
-  ],
-  [
-    'several statements, and one fails',
-    (client) => client.query('SELECT 1; SELECT 1 / 0; SELECT 2'),
-  ],
-  ['several statements with values', (client) => client.query('SELECT $1; SELECT 2', ['1'])],
-  ['too few values', (client) => client.query('SELECT $1::int, $2::int', [1])],
-  ['values that are no array', (client) => client.query('SELECT $1', 'x' as never)],
-  [
-    'a value that cannot be one',
-    (client) =>
-      client.query('SELECT $1::text', [
-        {
-          toPostgres() {
-            throw new Error('no');
-          },
-        },
-      ]),
-  ],
-  ['no text at all', (client) => client.query({} as never)],
-  ['null', async (client) => client.query(null as never)],
-  [
-    'rows by events',
-    (client) => client.query(new pg.Query('SELECT 1 AS n')) && client.query('SELECT 2 AS n'),
-  ],
-  [
-    'a portal that is read in parts',
-    (client) =>
-      called((done) =>
-        client.query(
-          Object.assign(
-            new pg.Query(
-              { text: 'SELECT * FROM generate_series(1, 7) n', rows: 2 } as never,
-              done as never,
-            ),
-          ),
-        ),
-      ),
-  ],
-  ['COPY from a client that has no data', (client) => client.query('COPY pets FROM STDIN')],
-];
-
-const TEXTS = [
-  'SELECT * FROM people ORDER BY id',
-  'SELECT name, tags, data, mood, born FROM people WHERE false',
-  `SELECT 1::int2 AS a, 2::int4 AS b, 3::int8 AS c, 1.50::numeric AS d, 'NaN'::numeric AS e, 1.5::float4 AS f, 'Infinity'::float8 AS g`,
-  `SELECT 'a'::text AS a, 'b'::varchar AS b, 'c'::char(3) AS c, 'd'::"char" AS d, 'e'::name AS e, '5'::oid AS f`,
-  `SELECT true AS a, NULL::bool AS b, '\\x00ff'::bytea AS c, gen_random_uuid() IS NULL AS d, '1.2.3.4'::inet AS e, '(1,2)'::point AS f, '<(1,2),3>'::circle AS g`,
-  `SELECT '2024-02-29'::date AS a, '2024-02-29 10:00:00.123456'::timestamp AS b, '2024-02-29 10:00+02'::timestamptz AS c, '10:00'::time AS d, '10:00+02'::timetz AS e`,
-  `SELECT 'infinity'::timestamptz AS a, '0044-03-15 BC'::date AS b, '1 year 2 mons -3 days 04:05:06.7'::interval AS c, '0'::interval AS d`,
-  `SELECT '{"a": [1, "b"]}'::json AS a, '{"b": null}'::jsonb AS b, 'null'::json AS c, '"x"'::jsonb AS d`,
-  `SELECT ARRAY[1, NULL] AS a, ARRAY['a,b', 'c"d', NULL] AS b, '{{1,2},{3,4}}'::int8[] AS c, ARRAY[1.5::numeric] AS d, ARRAY[now()] IS NULL AS e, ARRAY['2024-01-01'::date] AS f, '{t,f}'::bool[] AS g, ARRAY['{"a":1}'::json] AS h, ARRAY['\\x01'::bytea] AS i, ARRAY['1 day'::interval] AS j, '{}'::text[] AS k`,
-  `SELECT ARRAY['glad'::mood] AS a, ROW(1, 'x') AS b, '[1,3)'::int4range AS c, 'a=>b'::text AS d, '101'::bit(3) AS e, '12.30'::money::numeric AS f, 'a'::tsvector AS g`,
-  `INSERT INTO people (name) VALUES ('Cy'), ('Di')`,
-  `INSERT INTO people (name) VALUES ('Cy') RETURNING name, mood`,
-  `UPDATE people SET mood = 'sad' WHERE name = 'Ada'`,
-  `DELETE FROM people WHERE name = 'Nobody' RETURNING id`,
-  `MERGE INTO pets USING people ON false WHEN NOT MATCHED THEN INSERT VALUES (people.id, people.id)`,
-  'CREATE TABLE made (id int)',
-  'CREATE TABLE copied AS SELECT 1 AS n',
-  'TRUNCATE pets',
-  'SHOW TimeZone',
-  'SET LOCAL work_mem = 1000',
-  'EXPLAIN (COSTS OFF) SELECT 1',
-  'VALUES (1), (2)',
-  'COPY (SELECT 1) TO STDOUT',
-  `DO $$ BEGIN RAISE NOTICE 'noted'; END $$`,
-  '',
-  ' ; ',
-  '-- nothing',
-  'SELECT',
-  'COMMIT',
-  'SELEC 1',
-  'SELECT nothing FROM people',
-  'SELECT * FROM nowhere',
-  'SELECT 1 / 0',
-  `INSERT INTO people (name) VALUES ('Ada')`,
-  `INSERT INTO people (name) VALUES ('far too long')`,
-  'INSERT INTO people (name) VALUES (NULL)',
-  'INSERT INTO pets VALUES (1, 99)',
-  `INSERT INTO people (name, mood) VALUES ('Cy', 'angry')`,
-  `SELECT 'x'::int`,
-  `DO $$ BEGIN RAISE EXCEPTION 'mine' USING ERRCODE = 'P0123', DETAIL = 'd', HINT = 'h', COLUMN = 'c', CONSTRAINT = 'k', DATATYPE = 't', TABLE = 'b', SCHEMA = 's'; END $$`,
-];
-
-const MOMENT = new Date('2024-02-29T10:00:00.123Z');
-const VALUES: readonly [string, Call][] = [
-  ...[value('timestamptz', MOMENT), value('timestamp', MOMENT), value('date', MOMENT)],
-  ...[value('bytea', Buffer.from([0, 255, 39])), value('bytea', new Uint8Array([1, 2]))],
-  ...[
-    value('text[]', ['a', null, 'b"c', 'd\\e', '']),
-    value('int[]', [
-      [1, 2],
-      [3, 4],
-    ]),
-    value('bytea[]', [Buffer.from('x')]),
-  ],
-  ...[
-    value('jsonb', { a: [1, { b: MOMENT }] }),
-    value('jsonb', JSON.stringify([1])),
-    value('jsonb[]', [{ a: 1 }]),
-  ],
-  ...[
-    value('text', null),
-    value('text', undefined),
-    value('int8', 2n ** 62n),
-    value('numeric', 1.5),
-  ],
-  ...[value('bool', true), value('text', false), value('text', 12), value('text', 'é\'"\\😀')],
-  ...[
-    value('text[]', new Point()),
-    value('int', 'x'),
-    value('uuid', 'x'),
-    value('interval', '1 day'),
-  ],
-];
-
-const CALLS = [...FORMS, ...TEXTS.map(text), ...VALUES];
-
 let onServer: pg.Pool;
-let onPglite: pg.Pool;
+let kit: PgliteHoldfast;
 const closing: (() => Promise<unknown>)[] = [];
 
 beforeAll(async () => {
   const database = await cloneDatabase(inject('serverUrl'), inject('template'));
   onServer = new pg.Pool({ connectionString: database.url });
-  const kit = await startPglite({ logger: quietLogger });
-  onPglite = kit.pool;
+  kit = await startPglite({ logger: quietLogger });
   closing.push(kit.close, () => onServer.end(), database.drop);
-  for (const pool of [onServer, onPglite]) await pool.query(SCHEMA);
+  for (const pool of [onServer, kit.pool])
+    await pool.query(`${SCHEMA}; CREATE TABLE notes (id int)`);
 });
 afterAll(async () => {
   for (const close of closing) await close();
@@ -267,7 +56,7 @@ afterAll(async () => {
 /** On one client after the other, and on the settings that both databases must share. */
 async function onBoth<Value>(work: (client: pg.PoolClient) => Promise<Value>): Promise<Value[]> {
   const values: Value[] = [];
-  for (const pool of [onServer, onPglite]) {
+  for (const pool of [onServer, kit.pool]) {
     const client = await pool.connect();
     try {
       await client.query(SESSION);
@@ -289,5 +78,85 @@ describe('a query has the result that pg has', () => {
     });
     expect(server).toBeDefined();
     expect(pglite).toStrictEqual(server);
+  });
+});
+
+describe('clients come and go as those of pg', () => {
+  test.each(Object.entries(JOURNEYS))('%s', async (_, journey) => {
+    const made: unknown[] = [];
+    for (const of of [onServer, kit.pool]) {
+      const pool = new (of.constructor as typeof pg.Pool)({ ...of.options, max: 2 });
+      made.push(await journey(pool));
+      if (!pool.ended) await pool.end();
+    }
+    expect(made[0]).toBeDefined();
+    expect(made[1]).toStrictEqual(made[0]);
+  });
+});
+
+describe('the one session of PGlite', () => {
+  const rowsOf = async (text: string) => (await kit.pool.query(text)).rows;
+
+  test('a statement waits for the transaction of another client, and sees what it has committed', async () => {
+    const client = await kit.pool.connect();
+    await client.query('BEGIN; DELETE FROM notes; INSERT INTO notes VALUES (1)');
+    const beside = rowsOf('SELECT id FROM notes');
+    await client.query('INSERT INTO notes VALUES (2)');
+    await client.query('COMMIT');
+    client.release();
+    expect(await beside).toEqual([{ id: 1 }, { id: 2 }]);
+  });
+
+  test.each(['release', 'end'] as const)(
+    'a client leaves nothing of an open transaction behind: %s',
+    async (way) => {
+      await rowsOf('DELETE FROM notes');
+      const client = await kit.pool.connect();
+      await client.query('BEGIN; INSERT INTO notes VALUES (1)');
+      client.release(way === 'end');
+      expect(await rowsOf('SELECT id FROM notes')).toEqual([]);
+    },
+  );
+
+  test('a client that is gone leaves no prepared statement behind', async () => {
+    const known = `SELECT FROM pg_prepared_statements WHERE statement = 'SELECT 42'`;
+    const client = await kit.pool.connect();
+    await client.query({ name: 'kept', text: 'SELECT 42' });
+    expect((await client.query(known)).rowCount).toBe(1);
+    client.release(true);
+    await rowsOf('SELECT 1');
+    expect(await rowsOf(known)).toEqual([]);
+  });
+
+  test('a cursor that nobody reads holds it, and whoever waits is told so', async () => {
+    const client = await kit.pool.connect();
+    const open = new Sends(cursor().submit.bind(cursor()));
+    void submitted(client, open);
+    await expect(kit.pool.query('SELECT 1')).rejects.toMatchObject({
+      code: '55P03',
+      severity: 'ERROR',
+      message: expect.stringMatching(
+        /single session, and a transaction or an open cursor has held/,
+      ),
+    });
+    client.release(true);
+    expect(await rowsOf('SELECT 1 AS n')).toEqual([{ n: 1 }]);
+  });
+
+  test('the user’s own statements on the PGlite hear and are heard', async () => {
+    const pglite = kit.pglite as unknown as {
+      listen(channel: string, hear: (payload: string) => void): Promise<unknown>;
+      exec(text: string): Promise<unknown>;
+    };
+    const own = new Promise<string>((resolve) => void pglite.listen('own', resolve));
+    await pglite.exec('SELECT 1');
+    await rowsOf(`SELECT pg_notify('own', 'from the pool')`);
+    expect(await own).toBe('from the pool');
+    const client = await kit.pool.connect();
+    await client.query('LISTEN theirs');
+    const told = heard(client, 'from PGlite');
+    await pglite.exec(`NOTIFY theirs, 'from PGlite'`);
+    expect(await told).toHaveLength(1);
+    client.release(true);
   });
 });
