@@ -1,5 +1,6 @@
 // `npm run test:adapters [-- FILE …]`: the adapters for libraries that the main install leaves out,
-// test/adapters/*.spec.ts, on the real libraries. They are installed into test/adapters when they are missing.
+// test/adapters/*.spec.ts, on the real libraries; and in pglite/ the queries of ORMs on the kit's PGlite and on a server,
+// with equal results. The libraries are installed into test/adapters when they are missing.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

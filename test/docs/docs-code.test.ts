@@ -3,7 +3,15 @@
  * on a database as a migration leaves it, with jobs in every state.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -60,6 +68,8 @@ function project(): string {
   writeFileSync(join(folder, 'prelude.ts'), PRELUDE);
   writeFileSync(join(folder, 'jobs.ts'), JOBS);
   writeFileSync(join(folder, 'frameworks.d.ts'), FRAMEWORKS);
+  const client = join(ROOT, 'test/support/prisma/client');
+  cpSync(client, join(folder, 'generated/prisma'), { recursive: true });
   return folder;
 }
 

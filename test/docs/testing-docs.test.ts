@@ -4,6 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import {
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -44,14 +45,19 @@ describe('from a project of its own', () => {
     return spawnSync(process.execPath, args, { cwd: folder, env, encoding: 'utf8' });
   }
 
-  test('the five examples of the page pass under node:test', { timeout: 180_000 }, () => {
+  test('the examples of the page pass under node:test', { timeout: 180_000 }, () => {
     const examples = blocks.filter(({ page, info }) => page === 'docs/testing.md' && info === 'ts');
     const names = examples.map(({ code }) => /^\/\/ (\S+)\.test\.ts\n/.exec(code)?.[1]);
-    expect(names).toEqual(['receipt', 'order', 'journey', 'faults', 'operator']);
+    expect(names).toEqual([
+      ...['receipt', 'order', 'journey', 'faults', 'operator'],
+      ...['drizzle', 'prisma'],
+    ]);
     const files = names.map((name) => `${name}.ts`);
     for (const [index, file] of files.entries()) {
       writeFileSync(join(folder, file), examples[index]?.code as string);
     }
+    const client = join(folder, 'generated/prisma');
+    cpSync(join(ROOT, 'test/support/prisma/client'), client, { recursive: true });
     const options = ['--target', 'ES2022', '--module', 'NodeNext', '--strict', '--skipLibCheck'];
     const types = ['--types', 'node', '--lib', 'ES2023,ESNext.Disposable'];
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
@@ -62,7 +68,7 @@ describe('from a project of its own', () => {
     writeFileSync(join(folder, 'all.test.mjs'), all);
     const report = ['--test', '--test-reporter', 'tap'];
     const { stdout, stderr, status } = run([...QUICK_WASM, ...report, 'all.test.mjs']);
-    expect(`${stderr}${stdout}`).toMatch(/# pass 6\n# fail 0/);
+    expect(`${stderr}${stdout}`).toMatch(/# pass 8\n# fail 0/);
     expect(status).toBe(0);
   });
 

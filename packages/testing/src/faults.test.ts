@@ -1,5 +1,6 @@
 /** Handlers that survive every fault, and handlers that do not, on PGlite and on a server. */
 import { inspect } from 'node:util';
+import pg from 'pg';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { KITS, kitOn } from '../../../test/support/kits.js';
 import { job } from '../../holdfast/src/index.js';
@@ -287,6 +288,24 @@ describe.each(KITS)('on %s', (_, open) => {
     );
     const once = run(unique, () => count('unique_receipts'));
     await expect(once).rejects.toThrow(/pass the payload as a function/);
+  });
+
+  test('a client takes callbacks and query objects in a handler too, and a step is struck in each', async () => {
+    const insert = 'INSERT INTO receipts (order_id) VALUES ($1)';
+    const handler: Handler = async ({ payload }) => {
+      const client = await kit.pool.connect();
+      try {
+        const sent = client.query(new pg.Query('SELECT 1 AS n'));
+        expect(sent).toBeInstanceOf(pg.Query);
+        await new Promise<void>((resolve, reject) =>
+          client.query(insert, [payload.orderId], (error) => (error ? reject(error) : resolve())),
+        );
+      } finally {
+        client.release();
+      }
+    };
+    const said = await report(handler, () => count('receipts'));
+    expect(said).toMatch(/effect happened 2 × instead of 1 ×/);
   });
 
   test('the pool is whole afterwards', async () => {

@@ -13,7 +13,7 @@ export {
 export type { Fault } from './faults/fault.js';
 export { type MadeJob, type MadeState, type MakeJobOptions, makeJob } from './make-job.js';
 export { type PgliteHoldfast, type PgliteOptions, startPglite } from './pglite/pglite.js';
-export type { PgliteLike } from './pglite/pool.js';
+export type { PgliteLike } from './pglite/session.js';
 export type { EnqueuedJob } from './rows.js';
 export { type SurvivalOptions, type SurvivalReport, survivesFaults } from './survives-faults.js';
 export { type Target, useHoldfast } from './target.js';

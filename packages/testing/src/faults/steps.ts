@@ -102,7 +102,11 @@ const isBegin = (text: string) => /^\s*(BEGIN|START\s+TRANSACTION)\b/i.test(text
 const isCommit = (text: string) => /^\s*(COMMIT|END)\b/i.test(text);
 const isRollback = (text: string) => /^\s*(ROLLBACK|ABORT)\b(?!\s+TO\b)/i.test(text);
 
-type Query = (query: unknown, values?: unknown) => Promise<unknown>;
+type Query = (...given: unknown[]) => Promise<unknown>;
+type Callback = (error: unknown, result?: unknown) => void;
+
+const isCallback = (value: unknown): value is Callback => typeof value === 'function';
+const sends = (query: unknown) => isCallback((query as { submit?: unknown } | null)?.submit);
 
 /** A client in the hands of a watched attempt. */
 export class WatchedClient {
@@ -124,13 +128,23 @@ export class WatchedClient {
   proxy(): pg.PoolClient {
     return new Proxy(this.#client, {
       get: (client, name) => {
-        if (name === 'query')
-          return (query: unknown, values?: unknown) => this.query(query, values);
+        if (name === 'query') return (...given: unknown[]) => this.#asked(given);
         if (name === 'release') return (error?: Error | boolean) => this.release(error);
         const value: unknown = Reflect.get(client, name, client);
         return typeof value === 'function' ? value.bind(client) : value;
       },
     });
+  }
+
+  /** `pg` returns a query object that sends by itself, such as a cursor, and nothing beside a callback. */
+  #asked(given: readonly unknown[]): unknown {
+    const [query, values] = given;
+    if (sends(query) && !this.#cut) return this.#query(...given);
+    const callback = given.at(-1);
+    if (!isCallback(callback)) return this.query(query, values);
+    const made = this.query(query, given.length > 2 ? values : undefined);
+    made.then((result) => callback(null, result), callback);
+    return undefined;
   }
 
   async query(query: unknown, values?: unknown): Promise<unknown> {

@@ -3,7 +3,7 @@
  * database that is connected to, and as little of the write-ahead log as can be.
  */
 import { quoteName } from 'holdfast/internal';
-import type { PgliteLike } from './pool.js';
+import type { PgliteLike } from './session.js';
 
 /** For initdb. */
 export const INITDB = [

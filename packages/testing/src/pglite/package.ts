@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 import timers from 'node:timers';
 import { runInThisContext } from 'node:vm';
 import { HoldfastError } from 'holdfast';
-import type { PgliteLike } from './pool.js';
+import type { PgliteLike } from './session.js';
 
 export interface OwnPglite extends PgliteLike {
   readonly waitReady: Promise<void>;

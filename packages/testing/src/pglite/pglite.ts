@@ -23,7 +23,8 @@ import { setDeps } from '../deps.js';
 import { dumpFiles, INITDB } from './dump.js';
 import { PgliteFiles } from './files.js';
 import { loadPglite } from './package.js';
-import { type PgliteLike, PgliteSession, pglitePool } from './pool.js';
+import { pglitePool } from './pool.js';
+import { type PgliteLike, PgliteSession } from './session.js';
 
 export interface PgliteOptions {
   /** A PGlite of yours, with your tables. Default: a new one, in memory. */
@@ -40,7 +41,7 @@ const OPTIONS = {
 
 export interface PgliteHoldfast extends AsyncDisposable {
   readonly hf: Holdfast;
-  /** For your own tables and for handlers: the methods of a `pg` pool that take no callback. */
+  /** For your own tables and for handlers: a pool of `pg`, with all that it can do. */
   readonly pool: pg.Pool;
   readonly pglite: PgliteLike;
   close(): Promise<void>;
@@ -58,7 +59,7 @@ export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHo
   checkKnown(options, OPTIONS, 'startPglite()', 'Nothing was started.');
   const pglite = options.pglite ?? (await newPglite(options.schema ?? 'holdfast'));
   await pglite.exec(SETTINGS);
-  const session = new PgliteSession(pglite);
+  const session = await PgliteSession.open(pglite);
   const pool = pglitePool(session);
   const { schema, logger } = options;
   const original = holdfast({
@@ -116,7 +117,7 @@ async function newPglite(schema: string): Promise<PgliteLike> {
   }
   const pglite = await create({ initDbStartParams: INITDB });
   await pglite.exec(SETTINGS);
-  const pool = pglitePool(new PgliteSession(pglite));
+  const pool = pglitePool(await PgliteSession.open(pglite));
   await withClient(pool, (client) => migrate(client, schema));
   const made = await dumpFiles(pglite);
   templates.set(schema, made);
