@@ -244,7 +244,7 @@ test('a count that is an estimate is called so', async () => {
 
 test('exit code 0 when well, 3 when there is a problem; lines for people, NDJSON for programs', async () => {
   const env = { DATABASE_URL: db.url };
-  const well = await run(['doctor'], { env, cwd: '/tmp' });
+  const well = await call(['doctor'], { env });
   expect(well.code).toBe(0);
   expect(well.err).toMatch(/^(All \d+ checks are well\.|0 problem\(s\), .*)\n$/);
   await plantJob(db, { dueInMs: -3_600_000 });
