@@ -37,7 +37,7 @@ export const quoted = (name: string) =>
 export function fixOf(schema: string, one: Difference): string {
   const fix = FIXES[one.kind]?.(schema, one);
   return (
-    fix ?? lines('Restore it as schema.sql has it:', `${one.kind} ${one.name} ${one.expected}`)
+    fix ?? lines('Restore it as the migrations make it:', `${one.kind} ${one.name} ${one.expected}`)
   );
 }
 

@@ -25,7 +25,7 @@ export function judgeDrift(schema: string, found: readonly Difference[]): Findin
       'schema drift',
       `${more} more things differ.`,
       'So many differences mean that the schema was made by something else than these migrations.',
-      'Compare it with schema.sql.',
+      'Compare it with a schema that `holdfast migrate` makes in an empty database.',
     ),
   ];
 }
