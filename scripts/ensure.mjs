@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { takeLock } from './build/lock.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const [major, minor] = process.versions.node.split('.').map(Number);
@@ -49,34 +50,39 @@ function stale(stamp, wanted) {
   return !existsSync(path) || readFileSync(path, 'utf8') !== wanted;
 }
 
-const installed = digest(['package-lock.json']);
+const asked = process.argv.includes('--build');
 const installStamp = 'node_modules/.holdfast-install';
+const installed = () => digest(['package-lock.json']);
 // Somebody may have pruned the packages of development since.
-if (stale(installStamp, installed) || !existsSync(join(root, 'node_modules/rolldown'))) {
+const lacksPackages = () =>
+  stale(installStamp, installed()) || !existsSync(join(root, 'node_modules/rolldown'));
+
+function install() {
   // Not `npm ci`: it refuses a lockfile that lacks the optional packages of other platforms, and a
   // registry mirror may not carry those. `--no-save` keeps the lockfile as it was committed.
   rmSync(join(root, installStamp), { force: true });
   // Also where NODE_ENV is production: the build and the tests need them.
   const args = ['install', '--include=dev', '--no-save', '--no-audit', '--no-fund'];
   run('installing packages', 'npm', args);
-  writeFileSync(join(root, installStamp), installed);
+  writeFileSync(join(root, installStamp), installed());
 }
 
-const built = digest([
-  'package-lock.json',
-  'tsconfig.json',
-  'scripts/build.mjs',
-  'scripts/build/bundles.mjs',
-  'scripts/build/commonjs.mjs',
-  'scripts/build/types.mjs',
-  'scripts/root.mjs',
-  'scripts/client.mjs',
-  'scripts/keeper-source.mjs',
-  'scripts/lab-data.mjs',
-  'scripts/lab-files.mjs',
-  ...sources('packages'),
-  ...sources('apps'),
-]);
+const built = () =>
+  digest([
+    'package-lock.json',
+    'tsconfig.json',
+    'scripts/build.mjs',
+    'scripts/build/bundles.mjs',
+    'scripts/build/commonjs.mjs',
+    'scripts/build/types.mjs',
+    'scripts/root.mjs',
+    'scripts/client.mjs',
+    'scripts/keeper-source.mjs',
+    'scripts/lab-data.mjs',
+    'scripts/lab-files.mjs',
+    ...sources('packages'),
+    ...sources('apps'),
+  ]);
 /** What the build makes. */
 const MADE = [
   'packages/holdfast/build',
@@ -87,15 +93,26 @@ const MADE = [
   'apps/demo/dist',
 ];
 const buildStamp = 'node_modules/.holdfast-build';
-if (
-  process.argv.includes('--build') ||
-  !MADE.every((made) => existsSync(join(root, made))) ||
-  stale(buildStamp, built)
-) {
+const lacksBuild = () =>
+  !MADE.every((made) => existsSync(join(root, made))) || stale(buildStamp, built());
+
+function build() {
   // Only a build that was asked for starts from nothing: others may be running from dist just now.
-  if (process.argv.includes('--build'))
-    for (const made of MADE) rmSync(join(root, made), { recursive: true, force: true });
+  if (asked) for (const made of MADE) rmSync(join(root, made), { recursive: true, force: true });
   rmSync(join(root, buildStamp), { force: true });
+  // What is edited meanwhile is built the next time.
+  const from = built();
   run('building', process.execPath, [join('scripts', 'build.mjs')]);
-  writeFileSync(join(root, buildStamp), built);
+  writeFileSync(join(root, buildStamp), from);
+}
+
+// Whoever builds has removed the stamp, so nobody goes on with half a build.
+if (asked || lacksPackages() || lacksBuild()) {
+  const release = takeLock(join(root, '.holdfast/build.lock'), (text) =>
+    console.error(`holdfast: ${text}`),
+  );
+  // Another may have done it while this one waited.
+  if (lacksPackages()) install();
+  if (asked || lacksBuild()) build();
+  release();
 }

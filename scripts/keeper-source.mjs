@@ -11,9 +11,13 @@ export function onLog(level, log, next) {
   next(level === 'warn' ? 'error' : level, log);
 }
 
+/** The folder of the package that a module is of, with the separators of the system; null: it is of none. */
+export const packageFolder = (id) =>
+  /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+/.exec(id)?.[0] ?? null;
+
 /** The licences of what was bundled want their texts to be kept. */
 export function licencesOf(modules) {
-  const folders = modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? []);
+  const folders = modules.map(packageFolder).filter((folder) => folder !== null);
   return [...new Set(folders)].sort().map((folder) => {
     const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
     const files = readdirSync(folder);

@@ -1,5 +1,5 @@
 // `node scripts/release-notes.mjs VERSION`: prints what CHANGELOG.md says of a version. Ends with 1, and says why, if a package
-// has another version or the changelog has no section of it: then nothing should be published.
+// has another version or lacks its addresses, or the changelog has no section of it: then nothing should be published.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from './root.mjs';
@@ -11,6 +11,11 @@ export function releaseNotes(version, changelog, manifests) {
     throw new Error(
       `${other.name} has version ${other.version}, not ${version}. Nothing was printed.`,
     );
+  for (const { name, private: isPrivate, ...manifest } of manifests) {
+    const missing = ['repository', 'homepage', 'bugs'].filter((key) => !manifest[key]);
+    if (!isPrivate && missing.length > 0)
+      throw new Error(`package.json of ${name} lacks ${missing.join(', ')}. Nothing was printed.`);
+  }
   const sections = changelog.split(/^## /m).slice(1);
   const notes = sections.find((section) => section.startsWith(`[${version}]`));
   const body = notes?.slice(notes.indexOf('\n')).trim();

@@ -72,6 +72,7 @@ for (const name of names) {
     product: join(ROOT, 'packages/holdfast/dist/index.js'),
     ...(only && { faults: profile.faults.filter((fault) => only.includes(fault.name)) }),
     ...(values.smoke && {
+      producers: 2,
       burst: 120,
       baselineMs: 2_000,
       afterMs: 6_000,

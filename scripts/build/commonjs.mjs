@@ -4,6 +4,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { docOf } from './types.mjs';
 
 /** The names that a declaration file exports, by hand or from others. */
 function namesOf(text) {
@@ -41,7 +42,11 @@ export async function writeCommonJs(dist, types, entries) {
     const lines = [
       `import type * as esm from ${path} ${mode};`,
       ...(only.length > 0 ? [`export type { ${only.join(', ')} } from ${path} ${mode};`] : []),
-      ...values.map((one) => `export declare const ${one}: typeof esm.${one};`),
+      // `typeof` takes no comment along, and editors show it.
+      ...values.flatMap((one) => [
+        ...[docOf(file, one) ?? []].flat(),
+        `export declare const ${one}: typeof esm.${one};`,
+      ]),
       ...values.filter((one) => isClass(esm[one])).map((one) => `export type ${one} = esm.${one};`),
     ];
     writeFileSync(join(folder, `${name}.d.ts`), `${lines.join('\n')}\n`);

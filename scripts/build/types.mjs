@@ -16,6 +16,23 @@ export function freeTypesOfPg(folder) {
   }
 }
 
+/** The comment on a value that a declaration file exports, by itself or from another file; null: it has none. */
+export function docOf(file, name) {
+  const text = readFileSync(file, 'utf8');
+  const comment = String.raw`(/\*\*(?:(?!\*/)[\s\S])*\*/)`;
+  const own = new RegExp(
+    String.raw`${comment}\nexport (?:declare )?(?:const|function|(?:abstract )?class) ${name}\b`,
+  ).exec(text);
+  if (own) return own[1];
+  for (const [, list, path] of text.matchAll(
+    /^export \{([^}]*)\} from ['"](\.{1,2}\/[^'"]+)\.js['"]/gm,
+  )) {
+    const found = list.split(',').find((one) => one.trim().split(' as ').at(-1) === name);
+    if (found) return docOf(`${resolve(dirname(file), path)}.d.ts`, found.trim().split(' as ')[0]);
+  }
+  return null;
+}
+
 /** The declarations of the entries and of all that they import, from one folder into another. */
 export function copyTypes(from, entries, to) {
   const found = new Set(entries.map((name) => join(from, `${name}.d.ts`)));

@@ -9,7 +9,6 @@ import {
   beforeEach,
   describe,
   expect,
-  inject,
   onTestFinished,
   test,
   vi,
@@ -30,10 +29,10 @@ import { judgeTable } from '../../packages/holdfast/src/inspect/doctor/vacuum.js
 import { overview } from '../../packages/holdfast/src/inspect/queue/overview.js';
 import { bucketOf } from '../../packages/holdfast/src/job/key.js';
 import { newId } from '../../packages/holdfast/src/schema/functions/job/new-id.sql.js';
-import { cloneDatabase } from '../../packages/testing/src/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { proxied } from '../support/cli-proxy.js';
 import { call, run, values } from '../support/cli-run.js';
+import { cloneTemplate } from '../support/clone.js';
 import { testDatabase } from '../support/database.js';
 import { type Examination, examine, examineWith } from '../support/doctor.js';
 import { emptyDatabases } from '../support/empty-database.js';
@@ -245,7 +244,7 @@ test('a count that is an estimate is called so', async () => {
 
 test('exit code 0 when well, 3 when there is a problem; lines for people, NDJSON for programs', async () => {
   const env = { DATABASE_URL: db.url };
-  const well = await run(['doctor'], { env, cwd: '/tmp' });
+  const well = await call(['doctor'], { env });
   expect(well.code).toBe(0);
   expect(well.err).toMatch(/^(All \d+ checks are well\.|0 problem\(s\), .*)\n$/);
   await plantJob(db, { dueInMs: -3_600_000 });
@@ -466,7 +465,7 @@ describe('the work', () => {
 
 describe('the schema', () => {
   async function fresh(): Promise<{ url: string; query: (text: string) => Promise<unknown> }> {
-    const { url, drop } = await cloneDatabase(inject('serverUrl'), inject('template'));
+    const { url, drop } = await cloneTemplate();
     onTestFinished(drop);
     const hf = holdfast({ connectionString: url, logger: quietLogger });
     await hf.createQueue('outbox');

@@ -336,6 +336,38 @@ test('dashboard names the package that it needs where that is not installed', as
   expect(ran.err).toContain(`npm install @holdfast/dashboard@${VERSION}\n`);
 });
 
+test('dashboard serves that of the project from another copy of the command, and refuses another version', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'holdfast-cli-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+  const modules = join(cwd, 'node_modules');
+  // Copies, so that there are two of holdfast: the command runs from the checkout.
+  for (const [name, from] of [
+    ['holdfast', 'holdfast'],
+    ['@holdfast/dashboard', 'dashboard'],
+  ] as const)
+    for (const part of ['dist', 'package.json'])
+      cpSync(join(ROOT, 'packages', from, part), join(modules, name, part), { recursive: true });
+  for (const name of ['pg', 'croner'])
+    symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
+  const options = { cwd, env: { DATABASE_URL: db.url } };
+  const serving = start(['dashboard', '--port', '0'], options);
+  const url = await until('its address', () => {
+    if (serving.child.exitCode !== null) throw new Error(serving.seen.err);
+    return /^http:\/\/127\.0\.0\.1:\d+\/$/m.exec(serving.seen.out)?.[0];
+  });
+  expect((await fetch(`${url}api/queues`)).status).toBe(200);
+  serving.child.kill('SIGTERM');
+  expect(await serving.ended).toMatchObject({ code: 0 });
+
+  const manifest = join(modules, '@holdfast/dashboard/package.json');
+  const text = readFileSync(manifest, 'utf8');
+  writeFileSync(manifest, text.replace(`"version": "${VERSION}"`, '"version": "9.9.9"'));
+  const refused = await run(['dashboard', '--port', '0'], options);
+  expect(refused).toMatchObject({ code: 1, out: '' });
+  expect(refused.err).toContain('@holdfast/dashboard is version 9.9.9 here; nothing was started');
+  expect(refused.err).toContain('npx holdfast@9.9.9 dashboard');
+});
+
 test('dashboard serves until it is asked to end, and only to this machine without a token', async () => {
   const env = { DATABASE_URL: db.url };
   const serving = start(['dashboard', '--port', '0', '--write'], { env });

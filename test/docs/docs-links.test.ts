@@ -179,3 +179,18 @@ test('the check finds planted wrong links, and knows GitHub’s rule for heading
   ]);
   expect(unreachable(planted)).toEqual(['docs/lonely.md']);
 });
+
+test('what the packages say names no page by a path that is not installed with them', () => {
+  const named = ['holdfast', 'testing', 'embedded', 'dashboard'].flatMap((name) => {
+    const folder = join(ROOT, 'packages', name, 'src');
+    return readdirSync(folder, { recursive: true })
+      .map((path) => join(folder, String(path)))
+      .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
+      .flatMap((path) => {
+        const lines = readFileSync(path, 'utf8').split('\n');
+        const said = lines.filter((line) => !/^\s*(\*|\/\*|\/\/)/.test(line));
+        return said.filter((line) => /docs\/[\w-]+\.md|\bschema\.sql\b/.test(line));
+      });
+  });
+  expect(named).toEqual([]);
+});

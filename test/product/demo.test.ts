@@ -112,57 +112,6 @@ function isGone(pid: number): boolean {
 const allGone = (pids: readonly number[]) =>
   until('every worker process is gone', () => pids.every(isGone), { timeoutMs: LONG });
 
-test(
-  'a headless run kills a worker, recovers, and ends by itself with the proof',
-  async () => {
-    const run = start(['--for', '10s']);
-    await run.says('the shop is open');
-    const pids = await fleet();
-    expect(pids).toHaveLength(4);
-    const address = /http:\/\/[\d.:]+\//.exec(run.said.text)?.[0] as string;
-    const page = await (await fetch(address)).text();
-    const events = (await fetch(`${address}api/events`)).body!.getReader();
-    let seenLive = '';
-    while (!seenLive.includes('event: ')) seenLive += Buffer.from((await events.read()).value!);
-    await events.cancel();
-    expect(await run.ended).toBe(0);
-    await allGone(pids);
-
-    const { text } = run.said;
-    expect(text).toMatch(/^dashboard {2}http:\/\/127\.0\.0\.1:\d+\/\n/);
-    expect(page).toContain('<title>Holdfast</title>');
-    expect(seenLive).toMatch(/event: snapshot/);
-    expect(text).toMatch(/worker \d is killed \(kill -9\)/);
-    expect(text).toMatch(/went to others \d+\.\d s after kill -9/);
-    expect(text).toMatch(/accepted +[\d,]+ jobs of [\d,]+ orders/);
-    expect(text).toMatch(/lost +0\n/);
-    expect(text).toMatch(/doubled effects +0\n/);
-    expect(text).toMatch(/out of order +0\n/);
-    expect(text).toMatch(/payouts +[1-9]\d*, at most [12] at once\n/);
-    expect(text).toMatch(/reports +[1-9]\d* of \d merchants?, [12] of one at once\n/);
-    expect(text).toMatch(/partner told +[1-9]\d* times/);
-    expect(text).toMatch(/products +indexed [1-9]\d* times, debounced\n/);
-    expect(text).toMatch(/sales booked +[1-9]\d*, in \d+ batches\n/);
-    expect(text).toMatch(/recoveries +1\n +killed +1, after \d+\.\d s\n/);
-    expect(text).toContain('Nothing was lost');
-    // No colour and nothing to draw over where there is no terminal; and it fits on a small one.
-    expect(text).not.toContain('\u001b');
-    const wide = text.split('\n').filter((line) => line.length > 80 && !line.includes('psql'));
-    expect(wide).toEqual([]);
-    // The password of somebody's server is not printed.
-    expect(text).not.toContain(new URL(inject('serverUrl')).password || 'no password');
-
-    const [seen] = await rows<{ done: number; retried: number; dead_letters: number }>(`
-    SELECT (SELECT count(*) FROM shop.effects)::integer AS done,
-      (SELECT count(*) FROM shop.effects WHERE attempt > 1)::integer AS retried,
-      (SELECT count(*) FROM holdfast.orders WHERE status = 'dead_letter')::integer AS dead_letters`);
-    expect(seen?.done).toBeGreaterThan(50);
-    expect(seen?.retried).toBeGreaterThan(0);
-    expect(seen?.dead_letters).toBeGreaterThan(0);
-  },
-  LONG,
-);
-
 /** What its page says, by HTTP, and what can be done there. */
 function pageOf(run: Run) {
   const address = /http:\/\/[\d.:]+\//.exec(run.said.text)?.[0] as string;
@@ -179,7 +128,7 @@ function pageOf(run: Run) {
 }
 
 test(
-  'from the page workers are killed, frozen, drained and added, and jobs poison them; nothing is lost',
+  `from the page workers are killed, frozen, drained and added, and jobs poison them, and nothing is lost; a job that a vandal deletes makes the run fail, which Ctrl-C drains${long('', ', and the next start does not clear that away')}`,
   async () => {
     const run = start();
     await run.says('the shop is open');
@@ -206,40 +155,29 @@ test(
     const ended = async () => (await rows(poisoned)).length === 1;
     if (long(false, true))
       await until('the poisoned job is a dead letter', ended, { timeoutMs: LONG });
-    const burst = act({ act: 'burst' });
-    const seen = await until('the burst is told of', async () => {
-      const now = await state();
-      return now.events.some(({ text }) => text.includes('orders at once')) ? now : null;
+    expect(await state()).toMatchObject({ lost: 0, doubled: 0, outOfOrder: 0 });
+    // It kills nobody while the fleet drains.
+    await until('the poisoned job has been deleted by a vandal', async () => {
+      const gone = await rows(
+        `DELETE FROM holdfast.orders WHERE type = 'poison' AND status <> 'processing' RETURNING id`,
+      );
+      return gone.length === 1;
     });
-    expect(seen).toMatchObject({ lost: 0, doubled: 0, outOfOrder: 0 });
-    expect(seen.workers.length).toBeGreaterThan(1);
-    // A burst ends with the run; all of it would take seconds.
-    run.child.kill('SIGINT');
-    expect(await burst).toMatch(/^200/);
-    expect(await run.ended).toBe(0);
-  },
-  LONG,
-);
-
-test(
-  `Ctrl-C drains: the workers leave and hold nothing; a lost job makes it fail${long('', ', and the next start does not clear that away')}`,
-  async () => {
-    const run = start();
-    await run.says('the shop is open');
-    await until('what killed workers of an earlier run held was taken back', async () => {
+    await until('what killed workers held was taken back', async () => {
       const orphans = `SELECT FROM holdfast.orders WHERE status = 'processing'
         AND claimed_by NOT IN (SELECT id FROM holdfast.workers WHERE status = 'alive')`;
       return !(await fleet()).some(isGone) && (await rows(orphans)).length === 0;
     });
     const pids = await fleet();
-    await until('a job has been deleted by a vandal', async () => {
-      const gone = await rows(
-        `DELETE FROM holdfast.orders
-         WHERE id = (SELECT id FROM holdfast.orders WHERE type <> 'count_till' LIMIT 1) RETURNING id`,
-      );
-      return gone.length === 1;
+    const burst = act({ act: 'burst' });
+    const seen = await until('the burst is told of', async () => {
+      const now = await state();
+      return now.events.some(({ text }) => text.includes('orders at once')) ? now : null;
     });
+    expect(seen.workers.length).toBeGreaterThan(1);
+    // A burst ends with the run; all of it would take seconds.
     run.child.kill('SIGINT');
+    expect(await burst).toMatch(/^200/);
     expect(await run.ended).toBe(1);
     expect(run.said.text).toContain('closing: no new orders, and the workers drain');
     expect(pids.every(isGone)).toBe(true);
@@ -249,6 +187,8 @@ test(
     // What waits is no loss.
     expect(run.said.text).toMatch(/lost +1\n/);
     expect(run.said.text).toContain('THE PROOF FAILED');
+    // The password of somebody's server is not printed.
+    expect(run.said.text).not.toContain(new URL(inject('serverUrl')).password || 'no password');
 
     // What a start keeps of an earlier run is seen in leftovers.test.ts; in full a whole fleet starts again.
     if (!long(false, true)) return;
@@ -285,8 +225,19 @@ function embeddedState(folder: string): { port: number; password: string } {
   return JSON.parse(readFileSync(join(folder, '.holdfast', 'postgres.state.json'), 'utf8'));
 }
 
+function embeddedUrl(folder: string): string {
+  const { port, password } = embeddedState(folder);
+  return `postgres://postgres:${password}@127.0.0.1:${port}/${DATABASE}`;
+}
+
+/** The process ids of the fleet, from the system. */
+function childrenOf({ child }: Run): number[] {
+  const { stdout } = spawnSync('pgrep', ['-P', String(child.pid), 'node']);
+  return String(stdout).trim().split('\n').map(Number);
+}
+
 test(
-  'when the demo is killed no worker stays, not even a frozen one; a second start cleans up, goes on with its jobs, and moves off a taken port',
+  'when the demo is killed no worker stays, not even a frozen one; a second start cleans up, goes on with its jobs, moves off a taken port, kills a worker, recovers, and ends by itself with the proof',
   async () => {
     const cwd = mkdtempSync(join(tmpdir(), 'holdfast-demo-'));
     onTestFinished(() => rmSync(cwd, { recursive: true, force: true, maxRetries: 5 }));
@@ -299,13 +250,10 @@ test(
     const first = embedded([]);
     await first.says('the shop is open');
     await until('something was ordered', async () => {
-      const { port, password } = embeddedState(cwd);
-      const url = `postgres://postgres:${password}@127.0.0.1:${port}/${DATABASE}`;
-      return (await rows('SELECT FROM shop.orders LIMIT 1', url)).length === 1;
+      return (await rows('SELECT FROM shop.orders LIMIT 1', embeddedUrl(cwd))).length === 1;
     });
-    const children = spawnSync('pgrep', ['-P', String(first.child.pid), 'node']).stdout;
-    const pids = String(children).trim().split('\n').map(Number);
-    expect(pids.length).toBeGreaterThanOrEqual(4);
+    const pids = childrenOf(first);
+    expect(pids).toHaveLength(4);
     expect(await pageOf(first).act({ act: 'freeze', worker: 2 })).toMatch(/^200/);
     first.child.kill('SIGKILL');
     await first.ended;
@@ -320,10 +268,52 @@ test(
       await new Promise((resolve) => setImmediate(resolve));
       return squatter.listening;
     });
-    const second = embedded(['--for', '2s']);
+    const second = embedded(['--for', '10s']);
+    await second.says('the shop is open');
+    const { address } = pageOf(second);
+    const page = await (await fetch(address)).text();
+    const events = (await fetch(`${address}api/events`)).body!.getReader();
+    let seenLive = '';
+    while (!seenLive.includes('event: ')) seenLive += Buffer.from((await events.read()).value!);
+    await events.cancel();
+    await until('jobs are done, retried and given up', async () => {
+      const [seen] = await rows<{ all: boolean }>(
+        `SELECT (SELECT count(*) FROM shop.effects) > 50
+          AND EXISTS (SELECT FROM shop.effects WHERE attempt > 1)
+          AND EXISTS (SELECT FROM holdfast.orders WHERE status = 'dead_letter') AS all`,
+        embeddedUrl(cwd),
+      );
+      return seen?.all;
+    });
+    const others = childrenOf(second);
+    expect(others).toHaveLength(4);
     expect(await second.ended, second.said.text).toBe(0);
-    expect(second.said.text).toMatch(/an earlier run left [\d,]+ orders: 0 lost, 0 doubled/);
-    expect(second.said.text).toContain('Nothing was lost');
+    await allGone(others);
+
+    const { text } = second.said;
+    expect(page).toContain('<title>Holdfast</title>');
+    expect(seenLive).toMatch(/event: snapshot/);
+    expect(text).toMatch(/^dashboard {2}http:\/\/127\.0\.0\.1:\d+\/\n/);
+    expect(page).toContain('<title>Holdfast</title>');
+    expect(seenLive).toMatch(/event: snapshot/);
+    expect(text).toMatch(/worker \d is killed \(kill -9\)/);
+    expect(text).toMatch(/went to others \d+\.\d s after kill -9/);
+    expect(text).toMatch(/accepted +[\d,]+ jobs of [\d,]+ orders/);
+    expect(text).toMatch(/lost +0\n/);
+    expect(text).toMatch(/doubled effects +0\n/);
+    expect(text).toMatch(/out of order +0\n/);
+    expect(text).toMatch(/payouts +[1-9]\d*, at most [12] at once\n/);
+    expect(text).toMatch(/reports +[1-9]\d* of \d merchants?, [12] of one at once\n/);
+    expect(text).toMatch(/partner told +[1-9]\d* times/);
+    expect(text).toMatch(/products +indexed [1-9]\d* times, debounced\n/);
+    expect(text).toMatch(/sales booked +[1-9]\d*, in \d+ batches\n/);
+    expect(text).toMatch(/recoveries +1\n +killed +1, after \d+\.\d s\n/);
+    expect(text).toContain('Nothing was lost');
+    expect(text).toMatch(/an earlier run left [\d,]+ orders: 0 lost, 0 doubled/);
+    // No colour and nothing to draw over where there is no terminal; and it fits on a small one.
+    expect(text).not.toContain('\u001b');
+    const wide = text.split('\n').filter((line) => line.length > 80 && !line.includes('psql'));
+    expect(wide).toEqual([]);
     expect(embeddedState(cwd).port).not.toBe(port);
   },
   LONG,

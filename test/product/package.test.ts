@@ -175,6 +175,28 @@ describe('the packages', () => {
     expect(status).toBe(1);
   });
 
+  test('the Jest preset says so too: its core would not be what the application runs', () => {
+    const cwd = mkdtempSync(join(tmpdir(), 'holdfast-preset-'));
+    onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+    const kit = join(cwd, 'node_modules/@holdfast/testing');
+    mkdirSync(kit, { recursive: true });
+    for (const file of ['package.json', 'jest-preset.cjs'])
+      cpSync(join(folderOf('@holdfast/testing'), file), join(kit, file));
+    const core = join(cwd, 'node_modules/holdfast/package.json');
+    mkdirSync(dirname(core));
+    const preset = () => {
+      const path = require.resolve(join(kit, 'jest-preset.cjs'));
+      delete require.cache[path];
+      return require(path);
+    };
+    writeFileSync(core, JSON.stringify({ version: '9.9.9' }));
+    expect(preset).toThrow(
+      /@holdfast\/testing is version .* and holdfast is version 9\.9\.9.*npm install holdfast@/,
+    );
+    writeFileSync(core, JSON.stringify({ version: VERSION }));
+    expect(preset().moduleNameMapper).toHaveProperty('^holdfast$');
+  });
+
   test('the core has few runtime dependencies', () => {
     expect(Object.keys(manifest.dependencies)).toEqual(['croner', 'pg']);
     expect(Object.keys(manifest.peerDependenciesMeta)).toEqual(
@@ -202,7 +224,7 @@ describe('the packages', () => {
   });
 
   // The others are built in the same way; in full all are tried.
-  const known = long(['holdfast', '@holdfast/testing'] as const, NAMES);
+  const known = long(['holdfast'] as const, NAMES);
   test.each(known)('%s has no problem that publint or arethetypeswrong knows', async (name) => {
     const { tarball } = packed.get(name) as Packed;
     const { messages } = await publint({ pack: { tarball: tarball.buffer } });
@@ -249,6 +271,25 @@ describe('the packages', () => {
       const page = readFileSync(join(folderOf(name), 'README.md'), 'utf8');
       expect([...page.matchAll(/\]\(([^)#\s]+)/g)].map(([, to]) => to)).toEqual([]);
     });
+  });
+
+  test.each([
+    ['holdfast', 'index', 'shardedKey'],
+    ['holdfast', 'adapters', 'fromPg'],
+    ['@holdfast/embedded', 'index', 'startEmbedded'],
+    ['@holdfast/testing', 'index', 'testJob'],
+    ['@holdfast/dashboard', 'index', 'nodeHandler'],
+  ])('%s says in %s what %s is, also to those who say require', (name, entry, value) => {
+    const dist = join(folderOf(name), 'dist');
+    const comment = new RegExp(
+      `(/\\*\\*(?:(?!\\*/)[\\s\\S])*\\*/)\\nexport declare (?:const|function) ${value}\\b`,
+    );
+    const docs = filesOf(dist)
+      .filter((file) => /\.d\.ts$/.test(file) && !file.startsWith('cjs/'))
+      .map((file) => comment.exec(readFileSync(join(dist, file), 'utf8'))?.[1])
+      .find((found) => found !== undefined);
+    const said = comment.exec(readFileSync(join(dist, 'cjs', `${entry}.d.ts`), 'utf8'))?.[1];
+    expect([typeof said, said]).toEqual(['string', docs]);
   });
 
   test('the core is installed and runs with nothing else, and asks for a package that it lacks', () => {

@@ -38,15 +38,20 @@ test('every command of a workflow is a script of the package, or a file', () => 
   for (const [, file] of files) readFileSync(join(ROOT, file as string));
 });
 
-test('a release is refused without notes, or with a package of another version', () => {
+test('a release is refused without notes, with a package of another version, or without its addresses', () => {
   const log =
     '# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-11-19\n\n### Added\n\n- One.\n\n## [1.2.2]\n';
-  const all = [{ name: 'holdfast', version: '1.2.3' }];
+  const addresses = { repository: 'https://a.example', homepage: 'https://b.example', bugs: 'c' };
+  const all = [{ name: 'holdfast', version: '1.2.3', ...addresses }];
   expect(releaseNotes('1.2.3', log, all)).toBe('### Added\n\n- One.');
-  expect(() => releaseNotes('1.2.2', log, [{ name: 'a', version: '1.2.2' }])).toThrow(/no section/);
+  expect(() =>
+    releaseNotes('1.2.2', log, [{ name: 'a', version: '1.2.2', private: true }]),
+  ).toThrow(/no section/);
   expect(() => releaseNotes('1.2.4', log, all)).toThrow(
     /holdfast has version 1\.2\.3, not 1\.2\.4/,
   );
+  const bare = [{ name: 'holdfast', version: '1.2.3', repository: 'https://a.example' }];
+  expect(() => releaseNotes('1.2.3', log, bare)).toThrow(/holdfast lacks homepage, bugs/);
 });
 
 test('all packages have one version', () => {

@@ -1,10 +1,11 @@
 /** A clone of the template for this test file, with a client on it; dropped when the file is done. */
+
 import pg from 'pg';
-import { afterAll, beforeAll, inject } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import { type Holdfast, holdfast } from '../../packages/holdfast/src/holdfast.js';
 import { engineOptions, plainPool } from '../../packages/holdfast/src/postgres/connect/pool.js';
 import { type Executor, engineExecutor } from '../../packages/holdfast/src/postgres/queryable.js';
-import { cloneDatabase, type TestDatabase } from '../../packages/testing/src/index.js';
+import { type Clone, cloneTemplate } from './clone.js';
 import { quietLogger } from './logger.js';
 
 export interface TestGround {
@@ -23,12 +24,12 @@ export interface TestGround {
 export const INBOX = { schema: 'holdfast', queue: 'inbox' } as const;
 
 export function testDatabase(): TestGround {
-  let database: TestDatabase;
+  let database: Clone;
   let pool: pg.Pool;
   let enginePool: pg.Pool;
   let hf: Holdfast;
   beforeAll(async () => {
-    database = await cloneDatabase(inject('serverUrl'), inject('template'));
+    database = await cloneTemplate();
     pool = plainPool({ connectionString: database.url }, 20, quietLogger);
     enginePool = new pg.Pool({
       connectionString: database.url,

@@ -11,7 +11,8 @@ export function emptyDatabases() {
   });
   return async function make(): Promise<string> {
     const name = `holdfast_empty_${randomBytes(6).toString('hex')}`;
-    await asAdmin((client) => client.query(`CREATE DATABASE ${name} TEMPLATE template0`));
+    const text = `CREATE DATABASE ${name} TEMPLATE template0 STRATEGY ${inject('strategy')}`;
+    await asAdmin((client) => client.query(text));
     names.push(name);
     const url = new URL(inject('serverUrl'));
     url.pathname = `/${name}`;

@@ -3,7 +3,7 @@
  * that a test starts after this are gone before the database is dropped.
  */
 import type pg from 'pg';
-import { inject, onTestFinished } from 'vitest';
+import { onTestFinished } from 'vitest';
 import {
   type Holdfast,
   holdfast,
@@ -11,7 +11,7 @@ import {
   job,
 } from '../../packages/holdfast/src/index.js';
 import { plainPool } from '../../packages/holdfast/src/postgres/connect/pool.js';
-import { cloneDatabase } from '../../packages/testing/src/index.js';
+import { cloneTemplate } from './clone.js';
 import { quietLogger } from './logger.js';
 import { until } from './until.js';
 
@@ -51,7 +51,7 @@ CREATE TABLE starts (job_id uuid, generation bigint, pid integer, PRIMARY KEY (j
 CREATE TABLE effects (job_id uuid, generation bigint, pid integer)`;
 
 export async function ground(): Promise<Ground> {
-  const database = await cloneDatabase(inject('serverUrl'), inject('template'));
+  const database = await cloneTemplate();
   onTestFinished(() => database.drop());
   return groundOn(database.url);
 }

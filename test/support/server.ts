@@ -18,11 +18,15 @@ declare module 'vitest' {
   export interface ProvidedContext {
     serverUrl: string;
     template: string;
+    /** FILE_COPY has Postgres write down all that it has in memory: cheap where its files are in memory, too. */
+    strategy: 'FILE_COPY' | 'WAL_LOG';
   }
 }
 
 const IN_MEMORY = '/dev/shm';
 const PLENTY = 4 * 2 ** 30;
+
+const isInMemory = ({ dataDir }: EmbeddedServer) => dataDir.startsWith(IN_MEMORY);
 
 function startServer(): Promise<EmbeddedServer> {
   const { TMPDIR } = process.env;
@@ -68,6 +72,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const template = await makeTemplate(url);
   project.provide('serverUrl', url);
   project.provide('template', template);
+  project.provide('strategy', server && isInMemory(server) ? 'FILE_COPY' : 'WAL_LOG');
   return async () => {
     if (server) await server.stop();
     else await dropDatabase(url, template);

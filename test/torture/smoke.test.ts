@@ -23,15 +23,17 @@ function torture(args: readonly string[]): Promise<{ code: number | null; said: 
   return new Promise((resolve) => child.on('close', (code) => resolve({ code, said })));
 }
 
-test('workers, network and database fail for 9 s, and every promise is kept', async () => {
+// The seed is one that strikes each of the three within 6 s: half-close, terminate-backends, kill.
+test('workers, network and database fail for 6 s, and every promise is kept', async () => {
   const keep = mkdtempSync(join(tmpdir(), 'holdfast-torture-'));
   onTestFinished(() => rmSync(keep, { recursive: true, force: true }));
   const { code, said } = await torture([
-    ...['--smoke', '--minutes', '0.15', '--seed', 'smoke', '--rate', '30', '--workers', '3'],
+    ...['--smoke', '--minutes', '0.1', '--seed', 'smoke-39', '--rate', '20', '--workers', '3'],
     ...['--profile', 'worker+network+database', '--keep', keep],
   ]);
   expect(code, said).toBe(0);
   expect(said).toMatch(/verdict: 0 violations/);
   expect(Number(/accepted: (\d+)/.exec(said)?.[1])).toBeGreaterThan(100);
-  expect(Number(/(\d+) faults:/.exec(said)?.[1])).toBeGreaterThan(2);
+  for (const fault of ['half-close', 'terminate-backends', 'kill'])
+    expect(said).toMatch(new RegExp(`\\d faults:.*\\b${fault} 1`));
 }, 240_000);

@@ -4,11 +4,11 @@
  */
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
-import { afterEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { partsOf } from '../../packages/holdfast/src/holdfast.js';
 import { type HoldfastOptions, holdfast, job } from '../../packages/holdfast/src/index.js';
 import { engineConfig } from '../../packages/holdfast/src/postgres/connect/pool.js';
-import { cloneDatabase } from '../../packages/testing/src/index.js';
+import { cloneTemplate } from '../support/clone.js';
 import { testDatabase } from '../support/database.js';
 import { asAdmin } from '../support/empty-database.js';
 import { quietLogger, recordingLogger } from '../support/logger.js';
@@ -23,7 +23,7 @@ const work = job<object>('work');
 afterEach(() => vi.unstubAllEnvs());
 
 async function otherDatabase(): Promise<string> {
-  const { url, drop } = await cloneDatabase(inject('serverUrl'), inject('template'));
+  const { url, drop } = await cloneTemplate();
   onTestFinished(drop);
   return url;
 }

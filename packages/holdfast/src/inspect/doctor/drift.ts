@@ -27,7 +27,7 @@ export function judgeDrift(schema: string, found: readonly Difference[]): Findin
       'schema drift',
       `${more} more things differ.`,
       'So many differences mean that the schema was made by something else than these migrations.',
-      'Compare it with schema.sql.',
+      'Compare it with a schema that `holdfast migrate` makes in an empty database.',
     ),
   ];
 }
@@ -110,7 +110,7 @@ export const quoted = (name: string) =>
 export function fixOf(schema: string, one: Difference): string {
   const fix = FIXES[one.kind]?.(schema, one);
   return (
-    fix ?? lines('Restore it as schema.sql has it:', `${one.kind} ${one.name} ${one.expected}`)
+    fix ?? lines('Restore it as the migrations make it:', `${one.kind} ${one.name} ${one.expected}`)
   );
 }
 

@@ -167,7 +167,7 @@ export function judgeLine(
           'pooling',
           'There is a transaction pooler between this client and the server.',
           'Session locks, LISTEN and start-up options do not work through it: a killed worker is noticed by its heartbeat only, and idle workers find jobs by polling.',
-          'Give workers a direct connection, or set listenUrl to one (docs/poolers.md).',
+          'Give workers a direct connection, or set listenUrl to one (the page "Poolers" of the docs).',
         )
       : ok('pooling', 'a direct connection'),
     ...notifications(received, pooled),

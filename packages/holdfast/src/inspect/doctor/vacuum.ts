@@ -196,7 +196,7 @@ export function judgeTable(
         `${table} takes ${figure(Math.round(size.tableBytes / 1024 / 1024))} MB for ${many(rows, 'job')}.`,
         'It is free space that new jobs will use again; until then it costs disk and backups only.',
         lines(
-          'Nothing, if it is used again. This gives back the empty end of the file and blocks nobody; for the rest see "Disk" in docs/operating.md:',
+          'Nothing, if it is used again. This gives back the empty end of the file and blocks nobody; for the rest see "Disk" on the page "Operating" of the docs:',
           `VACUUM (TRUNCATE, ANALYZE) ${table};`,
         ),
       ),

@@ -52,7 +52,7 @@ export function initFiles(language: 'mts' | 'mjs') {
 
 const configText = (
   end: string,
-) => `// What \`npx holdfast work\` runs. Every option of holdfast() and of workers: docs/options.md
+) => `// What \`npx holdfast work\` runs. Every option of holdfast() and of workers: the page "Options" of the docs
 import { defineConfig } from 'holdfast/config';
 import { hello, sayHello } from './jobs/hello.${end}';
 
