@@ -2,6 +2,7 @@
 
 import type { Command } from './command.js';
 import { ARCHIVE_COMMANDS } from './commands/archive/archive-commands.js';
+import { IMPORT_COMMANDS } from './commands/import/import-commands.js';
 import { LIMIT_COMMANDS } from './commands/limits/limit-commands.js';
 import { QUEUE_COMMANDS } from './commands/queues/queue-commands.js';
 import { SCHEDULE_COMMANDS } from './commands/schedules/schedule-commands.js';
@@ -229,6 +230,7 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/setup/doctor.js')).run,
   },
   ...ARCHIVE_COMMANDS,
+  ...IMPORT_COMMANDS,
   {
     words: ['dashboard'],
     summary: 'the system in a browser, live; on 127.0.0.1 and read-only unless told otherwise',
