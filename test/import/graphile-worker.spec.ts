@@ -62,7 +62,7 @@ describe.each([16, 17, 18])('graphile-worker 0.%i', (version) => {
     expect(said).toContain('6 jobs and 0 schedules moved; 2 jobs left there');
     expect(said).toMatch(/ship +waiting +1 +- +a job of its queue runs there/);
     expect(said).toMatch(/bill +active +1 +- +runs there/);
-    expect(said).toContain('1 job have flags');
+    expect(said).toContain('1 job: flags');
     const jobs = await db.rows(`
       SELECT type, payload, priority, attempts, max_attempts, status, last_error, partition_key, available_at
       FROM holdfast.orders ORDER BY position`);

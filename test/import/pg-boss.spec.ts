@@ -63,7 +63,7 @@ describe.each([10, 11, 12])('pg-boss %i', (version) => {
     expect(dry).toContain('This would move 4 jobs and 1 schedule');
     expect(dry).toMatch(/pdf +active +1 +- +runs there/);
     expect(dry).toMatch(/receipt +retry +1 +send_receipt/);
-    expect(dry).toContain('1 job have a retry delay');
+    expect(dry).toContain('1 job: the retry delay');
     expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([]);
     const before = await db.rows('SELECT count(*)::int AS n FROM pgboss.job');
     const said = await done(cli('--map', 'receipt=send_receipt', '--failed', '--yes'));

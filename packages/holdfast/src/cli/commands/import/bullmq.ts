@@ -37,7 +37,6 @@ interface Scheduler {
   readonly pattern?: string | null;
   readonly every?: number | string | null;
   readonly tz?: string | null;
-  readonly offset?: number;
   readonly limit?: number;
   readonly endDate?: number | null;
   readonly template?: {
@@ -46,13 +45,14 @@ interface Scheduler {
   };
 }
 
+interface RedisClient {
+  scan(cursor: string, ...rest: string[]): Promise<readonly [string, readonly string[]]>;
+}
+
 interface BullQueue {
-  readonly client: Promise<{
-    scan(
-      cursor: string,
-      ...rest: unknown[]
-    ): Promise<readonly [string, readonly string[]] | { cursor: string; keys: string[] }>;
-  }>;
+  /** Of version 5; from 6 on it is the backend's. */
+  readonly client?: Promise<RedisClient>;
+  getBackend?(): { readonly connection?: { readonly client: Promise<RedisClient> } };
   getJobs(types: readonly string[], start: number, end: number, asc: boolean): Promise<BullJob[]>;
   getJobCounts(...types: string[]): Promise<Record<string, number>>;
   getWorkersCount(): Promise<number>;
@@ -123,11 +123,14 @@ async function queueNames(open: (name: string) => Promise<BullQueue>, prefix: st
   const probe = await open('holdfast-import');
   const names = new Set<string>();
   try {
-    const client = await probe.client;
+    const client = await (probe.client ?? probe.getBackend?.().connection?.client);
+    if (!client)
+      throw new Failure(
+        'This BullMQ does not say which queues there are; nothing was moved. Name them with --only.',
+      );
     let cursor = '0';
     do {
-      const found = await client.scan(cursor, 'MATCH', `${prefix}:*:meta`, 'COUNT', 1_000);
-      const [next, keys] = 'cursor' in found ? [found.cursor, found.keys] : found;
+      const [next, keys] = await client.scan(cursor, 'MATCH', `${prefix}:*:meta`, 'COUNT', '1000');
       for (const key of keys) names.add(key.slice(prefix.length + 1, -':meta'.length));
       cursor = String(next);
     } while (cursor !== '0');
@@ -149,7 +152,25 @@ async function refuseWorkers(queues: ReadonlyMap<string, BullQueue>): Promise<vo
   }
 }
 
-function toJob(queue: string, state: string, job: BullJob, maxBytes: number): SourceJob {
+/** Why a job that a scheduler made stays; `held`: the schedulers that are still there. */
+function staysOf(queue: string, state: string, job: BullJob, held: Held): string | null {
+  if (job.parentKey) return 'is a child of a flow';
+  if (!job.repeatJobKey) return null;
+  if (held.has(idOf(queue, job.repeatJobKey))) return 'belongs to a scheduler that stays';
+  return state === 'delayed' ? 'goes with its scheduler' : null;
+}
+
+type Held = ReadonlySet<string>;
+
+const idOf = (queue: string, key: string) => JSON.stringify([queue, key]);
+
+function toJob(
+  queue: string,
+  state: string,
+  job: BullJob,
+  maxBytes: number,
+  held: Held,
+): SourceJob {
   const text = JSON.stringify(job.data ?? {});
   const dedup = job.opts.deduplication?.id ?? job.deduplicationId;
   const custom = job.id !== undefined && !/^\d+$/.test(job.id) && !job.repeatJobKey;
@@ -169,35 +190,24 @@ function toJob(queue: string, state: string, job: BullJob, maxBytes: number): So
         ? { key: job.id as string, as: 'idempotency' }
         : null,
     headers: null,
-    stays: job.parentKey
-      ? 'is a child of a flow'
-      : job.repeatJobKey && state === 'delayed'
-        ? 'belongs to a scheduler that stays'
-        : null,
-    warnings: job.opts.backoff
-      ? ['have a backoff of their own: set `retry` in the definition']
-      : [],
+    stays: staysOf(queue, state, job, held),
+    warnings: job.opts.backoff ? ['the backoff is not moved: set `retry` in the definition'] : [],
   };
 }
 
 function toSchedule(queue: string, one: Scheduler): SourceSchedule {
   const { pattern, every, tz, template } = one;
-  const stays = one.limit
-    ? 'has a limit of runs'
-    : one.endDate
-      ? 'has an end date'
-      : one.offset
-        ? 'has an offset'
-        : null;
+  const stays = one.limit ? 'has a limit of runs' : one.endDate ? 'has an end date' : null;
   return {
-    ...{ id: JSON.stringify([queue, one.key]), from: `${queue}/${one.name}` },
+    ...{ id: idOf(queue, one.key), from: `${queue}/${one.name}` },
     names: [`${queue}/${one.name}`, one.name],
     suffix: one.key === one.name ? '' : one.key,
     ...{ cron: pattern ?? null, everyMs: pattern ? null : Number(every), timezone: tz ?? null },
     payload:
       typeof template?.data === 'string' ? JSON.parse(template.data) : (template?.data ?? {}),
     ...{ partitionKey: null, priority: priorityOf(template?.opts?.priority) },
-    ...{ maxAttempts: template?.opts?.attempts ?? 1, catchUp: 'none', stays, warnings: [] },
+    ...{ maxAttempts: template?.opts?.attempts ?? 1, catchUp: 'none', stays },
+    warnings: pattern ? [] : ['the interval begins with 1970, and not with the first run'],
   };
 }
 
@@ -208,6 +218,7 @@ function sourceOf(
   warnings: readonly string[],
   close: () => Promise<void>,
 ): Source {
+  const held = new Set<string>();
   const states = [...WAITING, ...(wanted.failed ? ['failed'] : [])];
   const left: Record<string, string> = {
     active: 'runs there',
@@ -230,26 +241,30 @@ function sourceOf(
     async schedules() {
       const all: SourceSchedule[] = [];
       for (const [name, queue] of queues)
-        for (const one of await queue.getJobSchedulers(0, MAX_SCHEDULERS - 1, true))
-          all.push(toSchedule(name, one));
+        for (const one of await queue.getJobSchedulers(0, MAX_SCHEDULERS - 1, true)) {
+          const schedule = toSchedule(name, one);
+          // A dry run removes none: then those that could be moved are taken for moved.
+          if (!wanted.dry || schedule.stays) held.add(schedule.id);
+          all.push(schedule);
+        }
       return all;
     },
     async removeSchedule(id) {
       const [name, key] = JSON.parse(id) as [string, string];
       await queues.get(name)?.removeJobScheduler(key);
+      held.delete(id);
     },
     async each(work) {
       for (const [name, queue] of queues)
-        for (const state of states) if (!(await eachOf(name, queue, state, wanted, work))) return;
+        for (const state of states)
+          if (!(await eachOf({ name, queue, state, held }, wanted, work))) return;
     },
   };
 }
 
 /** Pages from the front; what stays is stepped over. */
 async function eachOf(
-  name: string,
-  queue: BullQueue,
-  state: string,
+  { name, queue, state, held }: { name: string; queue: BullQueue; state: string; held: Held },
   wanted: Wanted,
   work: Work,
 ): Promise<boolean> {
@@ -257,7 +272,7 @@ async function eachOf(
     const page = await queue.getJobs([state], start, start + wanted.batch - 1, true);
     const found = page.filter((job) => job?.id !== undefined);
     if (found.length === 0) return true;
-    const jobs = found.map((job) => toJob(name, state, job, wanted.maxPayloadBytes));
+    const jobs = found.map((job) => toJob(name, state, job, wanted.maxPayloadBytes, held));
     let gone = 0;
     const remove = async (ids: readonly string[]) => {
       const wantedIds = new Set(ids);

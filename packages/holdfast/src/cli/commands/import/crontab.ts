@@ -31,8 +31,8 @@ function lineOf(line: string, number: number): SourceSchedule {
     catchUp: given.has('fill') ? 'all' : 'none',
     stays: task ? problem : `line ${number} cannot be read`,
     warnings: [
-      'find no `_cron` in their payload here',
-      ...(lost.length > 0 ? [`have ${lost.join(', ')}, which is left out`] : []),
+      'there is no `_cron` in the payload here',
+      ...(lost.length > 0 ? [`${lost.join(', ')} is not moved`] : []),
     ],
   };
 }

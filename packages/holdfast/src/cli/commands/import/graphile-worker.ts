@@ -59,7 +59,7 @@ function toJob(row: Record<string, string | null>): SourceJob {
     error: row.last_error as string | null,
     once: row.key ? { key: row.key, as: 'pending' } : null,
     stays: row.queue_locked === 'true' ? 'a job of its queue runs there' : null,
-    warnings: row.flagged === 'true' ? ['have flags, which are left out'] : [],
+    warnings: row.flagged === 'true' ? ['flags are not moved'] : [],
   };
 }
 

@@ -76,12 +76,12 @@ function errorOf(output: unknown): string | null {
 function warningsOf(job: Row): string[] {
   const timeout = job.expire_seconds ?? job.expire_in;
   return [
-    job.retry_delay && 'have a retry delay of their own: set `retry` in the definition',
+    job.retry_delay && 'the retry delay is not moved: set `retry` in the definition',
     timeout !== 900 &&
       timeout !== '00:15:00' &&
-      'have a time limit: set `timeout` in the definition',
-    job.dead_letter && 'have a dead-letter queue: here dead letters stay in their queue',
-    job.group_tier && 'have a group tier, which has no equal here',
+      'the time limit is not moved: set `timeout` in the definition',
+    job.dead_letter && 'the dead-letter queue is not moved: here dead letters stay in their queue',
+    job.group_tier && 'the group tier is not moved',
   ].filter((one): one is string => typeof one === 'string');
 }
 
@@ -135,7 +135,7 @@ function toSchedule(row: Record<string, string | null>): SourceSchedule {
     maxAttempts: typeof options.retryLimit === 'number' ? options.retryLimit + 1 : null,
     catchUp: options.missed === 'once' ? 'last' : 'none',
     stays: kind === 'cron' ? null : 'is an RRULE; write it as a cron line',
-    warnings: options.singletonKey ? ['have a singletonKey, which is left out'] : [],
+    warnings: options.singletonKey ? ['the singletonKey is not moved'] : [],
   };
 }
 

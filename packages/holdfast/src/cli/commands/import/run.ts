@@ -140,7 +140,7 @@ async function all(moving: Moving, byTime: boolean): Promise<number> {
     progress.end();
   }
   if (byTime && keyed > 0)
-    tally.warn('have a key, and this queue is read by time: jobs of one key may run side by side');
+    tally.warn('this queue is read by time, so jobs of one key may run side by side', 'job', keyed);
   return tell(moving);
 }
 

@@ -27,7 +27,7 @@ export async function moveSchedules(moving: Moving): Promise<void> {
     tally.add({ from: one.from, state: 'schedule', becomes: problem ? null : type, why: problem });
     if (problem) continue;
     tally.schedules++;
-    for (const warning of one.warnings) tally.warn(warning);
+    for (const warning of one.warnings) tally.warn(warning, 'schedule');
   }
 }
 

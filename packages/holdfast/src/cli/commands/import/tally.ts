@@ -29,7 +29,7 @@ const columns: readonly TableColumn<Line>[] = [
 
 export class Tally {
   readonly #lines = new Map<string, Line>();
-  readonly #warnings = new Map<string, number>();
+  readonly #warnings = new Map<string, { noun: string; times: number }>();
   moved = 0;
   stayed = 0;
   /** Brought by an earlier import. */
@@ -49,14 +49,16 @@ export class Tally {
     if (line.becomes === null) this.stayed += jobs;
   }
 
-  warn(text: string): void {
-    this.#warnings.set(text, (this.#warnings.get(text) ?? 0) + 1);
+  warn(text: string, noun = 'job', times = 1): void {
+    const { times: before } = this.#warnings.get(text) ?? { times: 0 };
+    this.#warnings.set(text, { noun, times: before + times });
   }
 
   async print(out: Output): Promise<void> {
     const lines = [...this.#lines.values()];
     if (lines.length > 0) await out.rows(lines, columns);
-    for (const [text, jobs] of this.#warnings) out.note(`Warning: ${many(jobs, 'job')} ${text}.`);
+    for (const [text, { noun, times }] of this.#warnings)
+      out.note(`Warning: ${many(times, noun)}: ${text}.`);
   }
 }
 
