@@ -167,7 +167,7 @@ describe('pg-boss', () => {
   test.each(['SIGINT', 'SIGKILL'] as const)(
     '%s in the middle: the same command goes on, and nothing is doubled',
     async (signal) => {
-      const all = 5_000;
+      const all = 2_000;
       await db.rows(PLANT, [all]);
       const args = ['import', 'pg-boss', '--url', db.url, '--yes', '--batch', '20'];
       const first = start(args);

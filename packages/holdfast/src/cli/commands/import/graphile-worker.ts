@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { Failure } from '../../failures.js';
 import { crontabOf, priorityOf } from './crontab.js';
-import { eachBatch, inSchema, type Place } from './postgres-source.js';
-import type { Source, SourceJob, Staying, Wanted } from './source.js';
+import { eachBatch, inSchema, type Place, stayingOf } from './postgres-source.js';
+import type { Source, SourceJob, Wanted } from './source.js';
 
 /** Tables whose rows are hidden from this role look empty. */
 const VERSION = `
@@ -17,7 +17,7 @@ JOIN graphile_worker._private_tasks AS t ON t.id = j.task_id`;
 const LIST = `
 SELECT j.id::text AS id, pg_column_size(j.payload)::text AS bytes
 ${OF_TASKS}
-WHERE j.locked_at IS NULL ALIVE
+WHERE j.locked_at IS NULL AND (j.attempts < j.max_attempts OR $2::boolean)
   AND ($1::text[] IS NULL OR t.identifier = ANY ($1::text[]))
 ORDER BY j.priority, j.run_at, j.id`;
 
@@ -30,7 +30,7 @@ FROM unnest($1::bigint[]) WITH ORDINALITY AS w(id, n)
 JOIN graphile_worker._private_jobs AS j ON j.id = w.id
 JOIN graphile_worker._private_tasks AS t ON t.id = j.task_id
 LEFT JOIN graphile_worker._private_job_queues AS q ON q.id = j.job_queue_id
-WHERE j.locked_at IS NULL ALIVE
+WHERE j.locked_at IS NULL AND (j.attempts < j.max_attempts OR $3::boolean)
 ORDER BY w.n`;
 
 const REMOVE = 'DELETE FROM graphile_worker._private_jobs AS j WHERE j.id = ANY ($1::bigint[])';
@@ -39,7 +39,7 @@ const STAYING = `
 SELECT t.identifier AS from, CASE WHEN j.locked_at IS NOT NULL THEN 'active' ELSE 'failed' END AS state,
   count(*)::text AS jobs
 ${OF_TASKS}
-WHERE (j.locked_at IS NOT NULL DEAD) AND ($1::text[] IS NULL OR t.identifier = ANY ($1::text[]))
+WHERE (j.locked_at IS NOT NULL OR j.attempts >= j.max_attempts AND NOT $2::boolean) AND ($1::text[] IS NULL OR t.identifier = ANY ($1::text[]))
 GROUP BY 1, 2 ORDER BY 1, 2`;
 
 const CRONTABS = `
@@ -65,14 +65,7 @@ function toJob(row: Record<string, string | null>): SourceJob {
 
 export async function graphileWorker(place: Place, wanted: Wanted): Promise<Source> {
   const { pool, schema } = place;
-  const text = (sql: string) =>
-    inSchema(
-      sql
-        .replace('ALIVE', wanted.failed ? '' : 'AND j.attempts < j.max_attempts')
-        .replace('DEAD', wanted.failed ? '' : 'OR j.attempts >= j.max_attempts'),
-      'graphile_worker',
-      schema,
-    );
+  const text = (sql: string) => inSchema(sql, 'graphile_worker', schema);
   const names = wanted.only.length > 0 ? wanted.only : null;
   const { version, hidden } = await pool.query(text(VERSION)).then(
     ({ rows }) => rows[0],
@@ -99,13 +92,7 @@ export async function graphileWorker(place: Place, wanted: Wanted): Promise<Sour
             `Its database only knows the names of crontab lines, not when they fire: ${known.map(({ identifier, last_execution }) => `${identifier} (last ${last_execution})`).join(', ')}. --crontab FILE makes schedules of them.`,
           ]
         : [],
-    async staying() {
-      const { rows } = await pool.query(text(STAYING), [names]);
-      return rows.map(({ jobs, ...row }): Staying => {
-        const why = row.state === 'active' ? 'runs there' : '--failed moves it as a dead letter';
-        return { ...row, jobs: Number(jobs), why };
-      });
-    },
+    staying: () => stayingOf(place, text(STAYING), wanted),
     async schedules() {
       if (crontab === undefined) return [];
       const lines = await readFile(crontab, 'utf8').catch((error: Error) => {

@@ -1,7 +1,7 @@
 /** pg-boss 10 to 12. Its rows are read as JSON, so that columns which a version lacks are null. */
 import { Failure } from '../../failures.js';
-import { eachBatch, inSchema, type Place } from './postgres-source.js';
-import type { Query, Source, SourceJob, SourceSchedule, Staying, Wanted } from './source.js';
+import { eachBatch, inSchema, type Place, stayingOf } from './postgres-source.js';
+import type { Query, Source, SourceJob, SourceSchedule, Wanted } from './source.js';
 
 const OLDEST = 22;
 const NEWEST = 46;
@@ -12,7 +12,7 @@ const VERSION = 'SELECT max(version)::text AS version FROM pgboss.version';
 const LIST = `
 SELECT j.id::text || ' ' || j.name AS id, coalesce(pg_column_size(j.data), 0)::text AS bytes
 FROM pgboss.job AS j
-WHERE j.state::text IN ('created', 'retry'FAILED) AND j.name NOT LIKE '\\_\\_pgboss\\_\\_%'
+WHERE j.state::text IN ('created', 'retry', CASE WHEN $2::boolean THEN 'failed' END) AND j.name NOT LIKE '\\_\\_pgboss\\_\\_%'
   AND ($1::text[] IS NULL OR j.name = ANY ($1::text[]))
 ORDER BY j.priority DESC, j.created_on, j.id`;
 
@@ -26,7 +26,7 @@ SELECT w.id, (to_jsonb(j) - 'data')::text AS job, (j.keep_until < now())::text A
   coalesce((to_jsonb(j) ->> 'blocked')::boolean, false)::text AS blocked
 FROM ${WITH_IDS}
 CROSS JOIN LATERAL (SELECT coalesce(j.data::text, '{}') AS data OFFSET 0) AS d
-WHERE j.state::text IN ('created', 'retry'FAILED)
+WHERE j.state::text IN ('created', 'retry', CASE WHEN $3::boolean THEN 'failed' END)
 ORDER BY w.n`;
 
 const REMOVE = `
@@ -36,7 +36,7 @@ WHERE j.name = substr(w.id, 38) AND j.id = left(w.id, 36)::uuid`;
 const STAYING = `
 SELECT j.name AS from, j.state::text AS state, count(*)::text AS jobs
 FROM pgboss.job AS j
-WHERE j.state::text IN ('active'FAILED) AND j.name NOT LIKE '\\_\\_pgboss\\_\\_%'
+WHERE j.state::text IN ('active', CASE WHEN NOT $2::boolean THEN 'failed' END) AND j.name NOT LIKE '\\_\\_pgboss\\_\\_%'
   AND ($1::text[] IS NULL OR j.name = ANY ($1::text[]))
 GROUP BY 1, 2 ORDER BY 1, 2`;
 
@@ -143,8 +143,7 @@ const NEEDS = 'SELECT, UPDATE and DELETE on its tables';
 
 export async function pgBoss(place: Place, wanted: Wanted): Promise<Source> {
   const { pool, schema } = place;
-  const text = (sql: string, failed = wanted.failed) =>
-    inSchema(sql.replaceAll('FAILED', failed ? ", 'failed'" : ''), 'pgboss', schema);
+  const text = (sql: string) => inSchema(sql, 'pgboss', schema);
   const names = wanted.only.length > 0 ? wanted.only : null;
   const version = Number((await pool.query(text(VERSION)).catch(missing)).rows[0]?.version);
   function missing(error: { code?: string }): never {
@@ -165,13 +164,7 @@ export async function pgBoss(place: Place, wanted: Wanted): Promise<Source> {
       version > NEWEST
         ? [`pg-boss has schema version ${version}; this was tested up to ${NEWEST}.`]
         : [],
-    async staying() {
-      const { rows } = await pool.query(text(STAYING, !wanted.failed), [names]);
-      return rows.map(({ jobs, ...row }): Staying => {
-        const why = row.state === 'active' ? 'runs there' : '--failed moves it as a dead letter';
-        return { ...row, jobs: Number(jobs), why };
-      });
-    },
+    staying: () => stayingOf(place, text(STAYING), wanted),
     async schedules() {
       return (await pool.query(text(SCHEDULES), [names])).rows.map(toSchedule);
     },

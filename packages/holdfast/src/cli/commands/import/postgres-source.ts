@@ -7,15 +7,15 @@ import type pg from 'pg';
 import { inTransaction, withClient, withTransaction } from '../../../postgres/connect/pool.js';
 import { quoteName } from '../../../postgres/names.js';
 import { Failure } from '../../failures.js';
-import type { Query, SourceJob, Wanted, Work } from './source.js';
+import type { Query, SourceJob, Staying, Wanted, Work } from './source.js';
 
 const BATCH_BYTES = 16 * 2 ** 20;
 const FETCH = 1_000;
 
 export interface Texts {
-  /** ($1 only) → id, bytes; ordered. */
+  /** ($1 only, $2 with failed ones) → id, bytes; ordered. */
   readonly list: string;
-  /** ($1 ids, $2 bytes that are read) → rows. */
+  /** ($1 ids, $2 bytes that are read, $3 with failed ones) → rows. */
   readonly read: string;
   /** ($1 ids). */
   readonly remove: string;
@@ -42,7 +42,7 @@ export async function eachBatch(
   const read = `${texts.read}${wanted.dry ? '' : '\nFOR UPDATE OF j SKIP LOCKED'}`;
   const one = (ids: string[]) =>
     withTransaction(pool, async (client) => {
-      const { rows } = await client.query(read, [ids, wanted.maxPayloadBytes]);
+      const { rows } = await client.query(read, [ids, wanted.maxPayloadBytes, wanted.failed]);
       const jobs = rows.map((row) => toJob(row));
       const remove = async (gone: readonly string[]) => {
         await client.query(texts.remove, [gone]);
@@ -54,8 +54,7 @@ export async function eachBatch(
     inTransaction(client, async () => {
       await client.query(`
         SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`);
-      const names = wanted.only.length > 0 ? wanted.only : null;
-      await client.query(`DECLARE import_jobs NO SCROLL CURSOR FOR ${texts.list}`, [names]);
+      await client.query(`DECLARE import_jobs NO SCROLL CURSOR FOR ${texts.list}`, namesOf(wanted));
       let [ids, bytes] = [[] as string[], 0];
       for (;;) {
         const { rows } = await client.query(`FETCH ${FETCH} FROM import_jobs`);
@@ -72,6 +71,19 @@ export async function eachBatch(
     }),
   );
 }
+
+const namesOf = ({ only, failed }: Wanted) => [only.length > 0 ? only : null, failed];
+
+/** `text`: ($1 only, $2 without failed ones) → from, state, jobs. */
+export async function stayingOf({ pool }: Place, text: string, wanted: Wanted): Promise<Staying[]> {
+  const { rows } = await pool.query(text, namesOf(wanted));
+  return rows.map(({ jobs, ...row }) => ({ ...row, jobs: Number(jobs), why: WHY[row.state] }));
+}
+
+const WHY: Record<string, string> = {
+  active: 'runs there',
+  failed: '--failed moves it as a dead letter',
+};
 
 /** A right is missing, there or here: the error of Postgres names the table. */
 export async function withRights<Value>(needs: string, work: () => Promise<Value>): Promise<Value> {
