@@ -11,6 +11,11 @@ import type { Query, SourceJob, Staying, Wanted, Work } from './source.js';
 
 const BATCH_BYTES = 16 * 2 ** 20;
 const FETCH = 1_000;
+/** Without statistics Postgres would read the whole table for every batch. */
+const byIndex = (on: boolean) =>
+  ['seqscan', 'hashjoin', 'mergejoin']
+    .map((way) => `SET LOCAL enable_${way} = ${on ? 'off' : 'on'}`)
+    .join('; ');
 
 export interface Texts {
   /** ($1 only, $2 with failed ones) → id, bytes; ordered. */
@@ -42,9 +47,12 @@ export async function eachBatch(
   const read = `${texts.read}${wanted.dry ? '' : '\nFOR UPDATE OF j SKIP LOCKED'}`;
   const one = (ids: string[]) =>
     withTransaction(pool, async (client) => {
+      await client.query(byIndex(true));
       const { rows } = await client.query(read, [ids, wanted.maxPayloadBytes, wanted.failed]);
+      await client.query(byIndex(false));
       const jobs = rows.map((row) => toJob(row));
       const remove = async (gone: readonly string[]) => {
+        await client.query(byIndex(true));
         await client.query(texts.remove, [gone]);
         return 0;
       };
