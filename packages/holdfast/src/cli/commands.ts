@@ -1,5 +1,6 @@
 /** Every command of `holdfast`, in the order of the help. */
 import { type Command, command, flag, text, texts } from './command.js';
+import { IMPORT_COMMANDS } from './commands/import/import-commands.js';
 import { ACT, ASKING, BULK, FILTERS, LIST, QUEUE, REASON, STATUS } from './parse/filters.js';
 import { QUEUE_COMMANDS } from './queue-commands.js';
 
@@ -168,6 +169,7 @@ export const COMMANDS: readonly Command[] = [
     },
     load: async () => (await import('./commands/archive/audit.js')).run,
   }),
+  ...IMPORT_COMMANDS,
   command(
     'dashboard',
     'the system in a browser, live; on 127.0.0.1 and read-only unless told otherwise',

@@ -88,7 +88,7 @@ function framesOf({ message, stack }: Thrown): string {
 const UNSTORABLE = /[\0\p{Cs}]/gu;
 
 /** The text as Postgres can hold it, in at most maxBytes of UTF-8, marked if it had to be cut. */
-function storable(text: string, maxBytes: number): string {
+export function storable(text: string, maxBytes: number): string {
   const max = Math.max(0, Math.floor(maxBytes) || 0);
   // A unit is at least one byte: what lies beyond is dropped before anything has to read it.
   const clean = text.slice(0, max + 1).replace(UNSTORABLE, '\uFFFD');

@@ -1,0 +1,126 @@
+/** From a job of another queue to one of ours: checked before anything is written, with the reason if it cannot be. */
+import type { Imported } from '../../../enqueue/imported.js';
+import { HoldfastError } from '../../../job/errors/errors.js';
+import { MAX_BYTES, storable } from '../../../job/errors/failure.js';
+import { bucketOf, checkKey, checkType } from '../../../job/key.js';
+import { MAX_DELAY_MS } from '../../../job/options/duration.js';
+import { encodeHeaders } from '../../../job/headers.js';
+import { encodePayload } from '../../../job/payload.js';
+import { uuidv7 } from '../../../job/uuid.js';
+import { UsageError } from '../../failures.js';
+import type { SourceJob } from './source.js';
+
+export interface Target {
+  /** `pg-boss`, for the import key. */
+  readonly kind: string;
+  readonly types: (names: readonly string[]) => string;
+  /** From `--key`; null: the source decides. */
+  readonly key: ((payload: unknown) => string | null) | null;
+  /** The queue has groups. */
+  readonly groups: boolean;
+  readonly maxPayloadBytes: number;
+}
+
+const MAX_ATTEMPTS = 10_000;
+
+export class Stays extends Error {}
+
+/** Types by --map and --prefix. */
+export function typesOf(
+  maps: readonly string[] | undefined,
+  prefix = '',
+): (names: readonly string[]) => string {
+  const known = new Map(
+    (maps ?? []).map((map) => {
+      const at = map.lastIndexOf('=');
+      if (at < 1) throw new UsageError(`--map takes OLD=NEW, not "${map}". Nothing was moved.`);
+      return [map.slice(0, at), checkType(map.slice(at + 1))] as const;
+    }),
+  );
+  return (names) => {
+    const mapped = names.find((name) => known.has(name));
+    return mapped === undefined ? `${prefix}${names.at(-1)}` : (known.get(mapped) as string);
+  };
+}
+
+/** `order:{customer.id}`: null where the payload lacks it. */
+export function keyTemplate(text: string | undefined): Target['key'] {
+  if (text === undefined) return null;
+  if (!/\{[^{}]+\}/.test(text))
+    throw new UsageError(
+      `--key takes a text with fields of the payload, such as 'order:{orderId}'. Nothing was moved.`,
+    );
+  return (payload) => {
+    let whole = true;
+    const key = text.replace(/\{([^{}]+)\}/g, (_, path: string) => {
+      let value = payload;
+      for (const name of path.split('.')) value = (value as Record<string, unknown> | null)?.[name];
+      if (typeof value === 'string' || typeof value === 'number') return `${value}`;
+      whole = false;
+      return '';
+    });
+    return whole ? key : null;
+  };
+}
+
+/** Throws Stays with a reason that many jobs can share. */
+export function convert(job: SourceJob, target: Target): Imported {
+  if (job.stays) throw new Stays(job.stays);
+  if (job.payload === null)
+    throw new Stays(`its payload is larger than ${target.maxPayloadBytes} bytes`);
+  const payload = checked('its payload is not JSON', () => JSON.parse(job.payload as string));
+  const limits = { maxBytes: target.maxPayloadBytes, what: 'payload' };
+  checked('its payload cannot be stored', () => encodePayload(payload, limits));
+  const id = uuidv7();
+  const type = checked('its type is no usable name; --map names another', () =>
+    checkType(target.types(job.names)),
+  );
+  const given = target.key ? target.key(payload) : job.partitionKey;
+  const key = given === null ? id : checked('its partition key is unusable', () => checkKey(given));
+  const group = job.group !== null && target.groups ? job.group : null;
+  const once =
+    job.once &&
+    checked('its unique key is unusable', () => ({ ...job.once, key: checkKey(job.once?.key) }));
+  const importKey = checked('its id is unusable', () =>
+    checkKey(`import:${target.kind}:${job.id}`),
+  );
+  const attempts = Math.max(0, Math.min(job.attempts, MAX_ATTEMPTS));
+  return {
+    importKey,
+    attempts,
+    dead: job.dead,
+    lastError: job.error === null ? null : storable(job.error, MAX_BYTES),
+    job: {
+      ...{ id, type, version: 1, key, group, bucket: bucketOf(group ?? key) },
+      // As it was there: numbers that no double holds stay exact.
+      payload: job.payload,
+      headers: encodeHeaders(job.headers ?? undefined),
+      priority: job.priority,
+      maxAttempts: Math.min(Math.max(job.maxAttempts, job.dead ? 1 : attempts + 1), MAX_ATTEMPTS),
+      ...{ delayMs: 0, runAt: dueOf(job.runAt), limitKey: null },
+      idempotencyKey: once?.as === 'idempotency' ? once.key : null,
+      unique:
+        once && once.as !== 'idempotency'
+          ? { key: once.key, while: once.as as 'pending', onConflict: 'ignore', windowMs: null }
+          : null,
+    },
+  };
+}
+
+function dueOf(runAt: string | null): string | null {
+  if (runAt === null) return null;
+  const time = Date.parse(runAt);
+  if (Number.isNaN(time)) throw new Stays('it is never due');
+  if (time > Date.now() + MAX_DELAY_MS) throw new Stays('it is due more than ten years ahead');
+  // A time in the past means now; the year may be one that Postgres' parser does not take.
+  return time < 0 ? null : new Date(time).toISOString();
+}
+
+function checked<Value>(reason: string, check: () => Value): Value {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw new Stays(reason, { cause: error });
+    throw new Stays(reason, { cause: new Error(error.message.split(/[;.] nothing /i, 1)[0]) });
+  }
+}

@@ -1,0 +1,115 @@
+/** graphile-worker 0.16 and later: payloads are only in its private tables. */
+import { readFile } from 'node:fs/promises';
+import { Failure } from '../../failures.js';
+import { crontabOf, priorityOf } from './crontab.js';
+import { eachBatch, inSchema, type Place, stayingOf } from './postgres-source.js';
+import type { Source, SourceJob, Wanted } from './source.js';
+
+/** Tables whose rows are hidden from this role look empty. */
+const VERSION = `
+SELECT max(m.id)::text AS version, bool_or(row_security_active('graphile_worker._private_jobs'))::text AS hidden
+FROM graphile_worker.migrations AS m`;
+
+const OF_TASKS = `
+FROM graphile_worker._private_jobs AS j
+JOIN graphile_worker._private_tasks AS t ON t.id = j.task_id`;
+
+const LIST = `
+SELECT j.id::text AS id, pg_column_size(j.payload)::text AS bytes
+${OF_TASKS}
+WHERE j.locked_at IS NULL AND (j.attempts < j.max_attempts OR $2::boolean)
+  AND ($1::text[] IS NULL OR t.identifier = ANY ($1::text[]))
+ORDER BY j.priority, j.run_at, j.id`;
+
+const READ = `
+SELECT j.id::text AS id, t.identifier, q.queue_name, (q.locked_at IS NOT NULL)::text AS queue_locked,
+  CASE WHEN octet_length(j.payload::text) <= $2::integer THEN j.payload::text END AS data,
+  j.priority::text AS priority, to_json(j.run_at) #>> '{}' AS run_at, j.attempts::text AS attempts,
+  j.max_attempts::text AS max_attempts, j.last_error, j.key, (j.flags IS NOT NULL)::text AS flagged
+FROM unnest($1::bigint[]) WITH ORDINALITY AS w(id, n)
+JOIN graphile_worker._private_jobs AS j ON j.id = w.id
+JOIN graphile_worker._private_tasks AS t ON t.id = j.task_id
+LEFT JOIN graphile_worker._private_job_queues AS q ON q.id = j.job_queue_id
+WHERE j.locked_at IS NULL AND (j.attempts < j.max_attempts OR $3::boolean)
+ORDER BY w.n`;
+
+const REMOVE = 'DELETE FROM graphile_worker._private_jobs AS j WHERE j.id = ANY ($1::bigint[])';
+
+const STAYING = `
+SELECT t.identifier AS from, CASE WHEN j.locked_at IS NOT NULL THEN 'active' ELSE 'failed' END AS state,
+  count(*)::text AS jobs
+${OF_TASKS}
+WHERE (j.locked_at IS NOT NULL OR j.attempts >= j.max_attempts AND NOT $2::boolean) AND ($1::text[] IS NULL OR t.identifier = ANY ($1::text[]))
+GROUP BY 1, 2 ORDER BY 1, 2`;
+
+const CRONTABS = `
+SELECT k.identifier, to_json(k.last_execution) #>> '{}' AS last_execution
+FROM graphile_worker._private_known_crontabs AS k ORDER BY 1`;
+
+function toJob(row: Record<string, string | null>): SourceJob {
+  const [attempts, maxAttempts] = [Number(row.attempts), Number(row.max_attempts)];
+  const dead = attempts >= maxAttempts;
+  return {
+    id: row.id as string,
+    ...{ from: row.identifier as string, names: [row.identifier as string] },
+    state: dead ? 'failed' : attempts > 0 ? 'retry' : 'waiting',
+    ...{ payload: row.data as string, partitionKey: row.queue_name as string | null, group: null },
+    ...{ priority: priorityOf(Number(row.priority)), runAt: row.run_at as string },
+    ...{ attempts, maxAttempts, dead, headers: null },
+    error: row.last_error as string | null,
+    once: row.key ? { key: row.key, as: 'pending' } : null,
+    stays: row.queue_locked === 'true' ? 'a job of its queue runs there' : null,
+    warnings: row.flagged === 'true' ? ['flags are not moved'] : [],
+  };
+}
+
+export async function graphileWorker(place: Place, wanted: Wanted): Promise<Source> {
+  const { pool, schema } = place;
+  const text = (sql: string) => inSchema(sql, 'graphile_worker', schema);
+  const names = wanted.only.length > 0 ? wanted.only : null;
+  const { version, hidden } = await pool.query(text(VERSION)).then(
+    ({ rows }) => rows[0],
+    (error) => {
+      if (error.code !== '42P01' && error.code !== '3F000') throw error;
+      throw new Failure(
+        `There is no graphile-worker 0.16 or later in schema "${schema}" of this database; nothing was moved. Check --from and --from-schema; an older one migrates its tables with its --schema-only.`,
+      );
+    },
+  );
+  if (hidden === 'true')
+    throw new Failure(
+      `Row security hides the jobs of "${schema}" from this role; nothing was moved. Connect as the owner of its tables with --from URL.`,
+    );
+  const known = (await pool.query(text(CRONTABS), [])).rows;
+  const { crontab } = wanted;
+  return {
+    title: `graphile-worker (migration ${version}) in schema "${schema}"`,
+    needs: 'SELECT, UPDATE and DELETE on its _private_ tables, and BYPASSRLS',
+    apart: !place.same,
+    warnings:
+      known.length > 0 && crontab === undefined
+        ? [
+            `Its database only knows the names of crontab lines, not when they fire: ${known.map(({ identifier, last_execution }) => `${identifier} (last ${last_execution})`).join(', ')}. --crontab FILE makes schedules of them.`,
+          ]
+        : [],
+    staying: () => stayingOf(place, text(STAYING), wanted),
+    async schedules() {
+      if (crontab === undefined) return [];
+      const lines = await readFile(crontab, 'utf8').catch((error: Error) => {
+        throw new Failure(`${crontab} cannot be read: ${error.message}. Nothing was moved.`);
+      });
+      return crontabOf(lines).filter(({ from }) => !names || names.includes(from));
+    },
+    // They are in a file, from which a person removes them.
+    removeSchedule: async () => undefined,
+    each: (work) =>
+      eachBatch(
+        place,
+        { list: text(LIST), read: text(READ), remove: text(REMOVE) },
+        toJob,
+        wanted,
+        work,
+      ),
+    close: async () => undefined,
+  };
+}

@@ -1,0 +1,223 @@
+/** `holdfast import bullmq`, from queues that the real BullMQ of each version filled. It is found where a user has it. */
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Ran, run } from '../support/cli-run.js';
+import { testDatabase } from '../support/database.js';
+import { done } from './ground.js';
+import { hasRedis, type Redis, startRedis } from './redis.js';
+
+interface Job {
+  readonly id: string;
+}
+
+interface Queue {
+  add(name: string, data: unknown, options?: object): Promise<Job>;
+  upsertJobScheduler(id: string, repeat: object, template: object): Promise<unknown>;
+  getJobCounts(): Promise<Record<string, number>>;
+  getJobSchedulers(): Promise<unknown[]>;
+  pause(): Promise<void>;
+  resume(): Promise<void>;
+  obliterate(options: object): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Worker {
+  run(): Promise<void>;
+  getNextJob(
+    token: string,
+  ): Promise<Job & { moveToFailed(error: Error, token: string): Promise<void> }>;
+  waitUntilReady(): Promise<unknown>;
+  close(force?: boolean): Promise<void>;
+}
+
+const MODULES = fileURLToPath(new URL('node_modules', import.meta.url));
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as { port: number };
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+describe.skipIf(!hasRedis).each([5, 6])('BullMQ %i', (version) => {
+  const db = testDatabase();
+  let redis: Redis;
+  let folder: string;
+  let bull: {
+    Queue: new (name: string, options: object) => Queue;
+    Worker: new (name: string, processor: null, options: object) => Worker;
+    FlowProducer: new (
+      options: object,
+    ) => { add(flow: object): Promise<unknown>; close(): Promise<void> };
+  };
+  let mail: Queue;
+  const options = () => ({ connection: { url: redis.url, maxRetriesPerRequest: null } });
+  const cli = (...args: string[]): Promise<Ran> =>
+    run(['import', 'bullmq', '--url', db.url, '--from', redis.url, ...args], { cwd: folder });
+
+  beforeAll(async () => {
+    redis = await startRedis(await freePort());
+    bull = await import(`bullmq-${version}`);
+    folder = mkdtempSync(join(tmpdir(), 'holdfast-bullmq-'));
+    mkdirSync(join(folder, 'node_modules'));
+    symlinkSync(join(MODULES, `bullmq-${version}`), join(folder, 'node_modules/bullmq'));
+    mail = new bull.Queue('mail', options());
+  });
+  beforeEach(async () => {
+    await mail.obliterate({ force: true });
+    await db.rows(
+      'TRUNCATE holdfast.inbox, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.schedules',
+    );
+  });
+  afterAll(async () => {
+    await mail?.close();
+    await redis?.stop();
+    if (folder) rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('every field of a job arrives, and it leaves Redis', async () => {
+    const failing = { attempts: 1 };
+    await mail.add('failing', { n: 0 }, failing);
+    const worker = new bull.Worker('mail', null, options());
+    const dead = await worker.getNextJob('t');
+    await dead.moveToFailed(new Error('no paper'), 't');
+    await mail.add('active', { n: 1 });
+    await worker.getNextJob('t');
+    await worker.close(true);
+    const before = Date.now();
+    await mail.add(
+      'receipt',
+      { orderId: 9182 },
+      { jobId: 'receipt-9182', attempts: 5, backoff: 1000 },
+    );
+    await mail.add('receipt', { orderId: 1 }, { delay: 3_600_000, deduplication: { id: 'one' } });
+    await mail.add('receipt', { orderId: 2 }, { priority: 7 });
+    await mail.upsertJobScheduler(
+      'nightly',
+      { pattern: '0 3 * * *', tz: 'Europe/Paris' },
+      { name: 'report', data: { all: true }, opts: { attempts: 3 } },
+    );
+    await mail.upsertJobScheduler('often', { every: 60_000 }, { name: 'tick', data: {} });
+    await mail.upsertJobScheduler(
+      'thrice',
+      { every: 3_600_000, limit: 3 },
+      { name: 'limited', data: {} },
+    );
+    const flows = new bull.FlowProducer(options());
+    await flows.add({
+      name: 'parent',
+      queueName: 'mail',
+      data: {},
+      children: [{ name: 'child', queueName: 'mail', data: {} }],
+    });
+    await flows.close();
+
+    const dry = await done(cli('--map', 'mail/receipt=send_receipt', '--failed'));
+    expect(dry).toMatch(/mail\/receipt +waiting +1 +send_receipt/);
+    expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([]);
+    const said = await done(cli('--map', 'mail/receipt=send_receipt', '--failed', '--yes'));
+    expect(said).toContain('and 2 schedules moved');
+    expect(said).toMatch(/mail +active +1 +- +runs there/);
+    expect(said).toMatch(/mail +waiting-children +1 +- +waits for the children/);
+    expect(said).toMatch(/mail\/child +waiting +1 +- +is a child of a flow/);
+    expect(said).toMatch(/mail\/limited +schedule +1 +- +has a limit of runs/);
+    const jobs = await db.rows<{ type: string; available_at: Date }>(`
+      SELECT type, payload, priority, attempts, max_attempts, status, idempotency_key, last_error, available_at
+      FROM holdfast.inbox WHERE type NOT IN ('tick') ORDER BY payload ->> 'orderId', type`);
+    expect(jobs).toMatchObject([
+      { type: 'send_receipt', payload: { orderId: 1 }, priority: 2 },
+      { type: 'send_receipt', payload: { orderId: 2 }, priority: 3, max_attempts: 1 },
+      {
+        type: 'send_receipt',
+        payload: { orderId: 9182 },
+        idempotency_key: 'receipt-9182',
+        max_attempts: 5,
+        attempts: 0,
+      },
+      {
+        type: 'failing',
+        status: 'dead_letter',
+        attempts: 1,
+        last_error: expect.stringContaining('no paper'),
+      },
+    ]);
+    expect(jobs[0]?.available_at.getTime()).toBeGreaterThanOrEqual(before + 3_600_000);
+    expect(await db.rows('SELECT type, key FROM holdfast.inbox_unique')).toEqual([
+      { type: 'send_receipt', key: 'one' },
+    ]);
+    expect(
+      await db.rows(
+        'SELECT name, type, cron, timezone, payload, max_attempts, extract(epoch FROM every)::int AS every FROM holdfast.schedules ORDER BY 1',
+      ),
+    ).toMatchObject([
+      {
+        name: 'report:nightly',
+        type: 'report',
+        cron: '0 3 * * *',
+        timezone: 'Europe/Paris',
+        payload: { all: true },
+        max_attempts: 3,
+      },
+      { name: 'tick:often', type: 'tick', cron: null, every: 60 },
+    ]);
+    expect(await mail.getJobSchedulers()).toHaveLength(1);
+    expect(await mail.getJobCounts()).toMatchObject({
+      active: 1,
+      failed: 0,
+      prioritized: 0,
+      'waiting-children': 1,
+    });
+  });
+
+  test('a run that died before it removed them doubles nothing', async () => {
+    for (let n = 0; n < 25; n++) await mail.add('a', { n });
+    expect(await done(cli('--yes', '--keep', '--batch', '10'))).toContain(
+      '25 jobs and 0 schedules copied',
+    );
+    const again = await done(cli('--yes', '--batch', '10'));
+    expect(again).toMatch(/a +waiting +25 +a +moved by an earlier import/);
+    expect(await db.rows('SELECT count(*)::int AS n FROM holdfast.inbox')).toEqual([{ n: 25 }]);
+    expect(await mail.getJobCounts()).toMatchObject({ waiting: 0 });
+    const order = await db.rows<{ n: string }>(
+      `SELECT payload ->> 'n' AS n FROM holdfast.inbox ORDER BY position`,
+    );
+    expect(order.map(({ n }) => Number(n))).toEqual([...Array(25).keys()]);
+  });
+
+  test('workers that could take a job in between are refused, unless their queue is paused', async () => {
+    await mail.add('a', {});
+    await mail.pause();
+    const worker = new bull.Worker('mail', null, { ...options(), autorun: false });
+    await worker.waitUntilReady();
+    void worker.run().catch(() => undefined);
+    await expect
+      .poll(async () => (await cli()).err, { timeout: 20_000 })
+      .toContain('is paused there');
+    await mail.resume();
+    expect(await cli('--yes')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('Workers of BullMQ are connected'),
+    });
+    expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([]);
+    await worker.close(true);
+  });
+
+  test('no Redis, no BullMQ, no address: each is said', async () => {
+    const base = ['import', 'bullmq', '--url', db.url];
+    expect((await run(base, { cwd: folder })).err).toContain('Say where its Redis is');
+    const port = await freePort();
+    const none = await run([...base, '--from', `redis://127.0.0.1:${port}`], { cwd: folder });
+    expect(none).toMatchObject({ code: 1, err: expect.stringContaining('Redis cannot be read') });
+    const elsewhere = await run([...base, '--from', redis.url], { cwd: tmpdir() });
+    expect(elsewhere).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('npm install bullmq'),
+    });
+  });
+});
