@@ -61,6 +61,7 @@ const TABLES = [
   'limits',
   'rates',
   'permits',
+  'on_dead_letter',
 ];
 const OWNERS_ONLY = [
   'CREATE TABLE holdfast.mine (id int)',

@@ -8,6 +8,7 @@
  * that know them (the claim does not take them).
  */
 
+import { type DeadJob, type Hook, hookOf } from './dead-job.js';
 import { HoldfastError } from './errors/errors.js';
 import { shown } from './errors/holdfast-error.js';
 import { checkType } from './key.js';
@@ -49,6 +50,8 @@ export interface JobOptions<Input, Output> {
   readonly unique?: UniqueBy<Input>;
   /** How many run at once, and how many start in a time, in the whole fleet. Default: no limit. */
   readonly limit?: JobLimit<Input>;
+  /** A job of this definition is written when one becomes a dead letter, in the same statement. */
+  readonly onDeadLetter?: JobDefinition<DeadJob<PayloadOf<Input>>, unknown>;
 }
 
 /** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
@@ -108,6 +111,7 @@ export const ENQUEUE_OPTIONS = {
 const JOB_OPTIONS = {
   ...{ schema: true, version: true, upgrade: true, queue: true },
   ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
+  onDeadLetter: true,
 } as const satisfies Known<JobOptions<unknown, unknown>>;
 
 export interface EnqueueItem {
@@ -127,6 +131,8 @@ export interface JobDefinition<Input, Output> {
   readonly timeoutMs: number | null;
   readonly hasSchema: boolean;
   readonly limit: Limit | null;
+  readonly hasUnique: boolean;
+  readonly onDeadLetter: Hook | null;
   /** Its rate has keys. */
   readonly hasLimitKey: boolean;
   /** For whom a payload counts in the rate; null: the rate has no keys. */
@@ -194,6 +200,9 @@ export function job<Input = unknown, Output = Input>(
   const oldest = checkUpgrades(type, version, upgrade);
   if (options.unique !== undefined) checkUniqueBy(type, options.unique);
   const rateKey = options.limit?.rate?.key;
+  const hook = options.onDeadLetter;
+  if (hook !== undefined)
+    checkDefinition(hook, `onDeadLetter of job "${type}"`, 'No definition was made.');
 
   async function check(payload: unknown): Promise<Output> {
     if (!options.schema) return payload as Output;
@@ -224,6 +233,8 @@ export function job<Input = unknown, Output = Input>(
         ? null
         : checkLimit(options.limit, `Job "${type}"`, 'No definition was made.'),
     hasLimitKey: rateKey !== undefined,
+    hasUnique: options.unique !== undefined,
+    onDeadLetter: hook ? hookOf(hook, `job "${type}"`, 'No definition was made.') : null,
     limitKey: (payload) =>
       rateKey === undefined ? null : limitKeyOf(type, rateKey, payload as Input),
     retry: resolveRetry(options.retry),

@@ -27,6 +27,7 @@ const TABLES = [
   'limits',
   'rates',
   'permits',
+  'on_dead_letter',
 ];
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];
