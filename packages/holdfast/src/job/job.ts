@@ -51,7 +51,7 @@ export interface JobOptions<Input, Output> {
   /** How many run at once, and how many start in a time, in the whole fleet. Default: no limit. */
   readonly limit?: JobLimit<Input>;
   /** A job of this definition is written when one becomes a dead letter, in the same statement. */
-  readonly onDeadLetter?: JobDefinition<DeadJob<PayloadOf<Input>>, unknown>;
+  readonly onDeadLetter?: Teller<PayloadOf<Input>>;
 }
 
 /** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
@@ -148,6 +148,11 @@ export interface JobDefinition<Input, Output> {
    */
   read(payload: unknown, version: number): Output | Promise<Output>;
 }
+
+/** A property and no method: so a job that reads more than the payload has is refused by the compiler. */
+type Teller<Payload> = JobDefinition<never, unknown> & {
+  readonly item: (payload: DeadJob<Payload>, options?: EnqueueOptions) => EnqueueItem;
+};
 
 const DEFAULT_MAX_ATTEMPTS = 5;
 const DEFAULT_PRIORITY = 2;
