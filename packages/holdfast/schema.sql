@@ -154,7 +154,7 @@ BEGIN
         jsonb_build_object('id', job, 'queue', of_queue, 'type', of_type, 'version', dead.version,
           'key', dead.partition_key, 'payload', dead.payload, 'error', dead.last_error, 'attempts', dead.attempts,
           'outcome', dead.history -> -1 -> 'outcome', 'diedAt', dead.history -> -1 -> 'at'),
-        coalesce(dead.headers, '{}') - 'holdfast_scheduled_at' || jsonb_build_object('holdfast_dead_letter', job),
+        coalesce(dead.headers, '{}') - '{holdfast_schedule,holdfast_scheduled_at}'::text[] || jsonb_build_object('holdfast_dead_letter', job),
         hook.priority, hook.max_attempts);
       told := told || jsonb_build_object('id', hook_id);
     EXCEPTION WHEN OTHERS THEN
@@ -2037,7 +2037,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '22aa093bdf48d0ec');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '103dfa1ae90b13ad');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');

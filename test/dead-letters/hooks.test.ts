@@ -131,6 +131,7 @@ describe('nothing stops the dead letter:', () => {
       expect((await dead(id)).history.at(-1)?.told).toMatchObject({
         error: expect.stringMatching(reason),
       });
+      expect((await db.hf.explain(id)).text).toMatch(/"tell_elsewhere".* was not written: /);
       await db.rows(mend);
     }
     expect(await told('support')).toEqual([]);

@@ -110,6 +110,8 @@ describe('a job is written for one that', () => {
     });
     const last = letter.history.at(-1);
     expect(last?.told).toEqual({ queue: 'inbox', type: 'tell', id: one?.id });
+    const { text } = await db.hf.explain(id);
+    expect(text).toContain(` Job ${one?.id} ("tell" in queue "inbox") tells of it.`);
     expect(new Date(one?.payload.diedAt as string)).toEqual(last?.at);
   });
 

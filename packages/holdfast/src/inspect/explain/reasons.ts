@@ -117,6 +117,7 @@ interface HistoryEvent {
   readonly at?: string;
   readonly outcome?: string;
   readonly times?: number;
+  readonly told?: { queue: string; type: string; id?: string; error?: string };
 }
 
 /** How its last attempt ended that did not complete it. */

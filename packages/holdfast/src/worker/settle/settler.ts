@@ -177,7 +177,11 @@ export function reportUntold(
   jobs: readonly Ended[],
 ): void {
   for (const { id, untold } of jobs)
-    if (untold) reportError(`writing the onDeadLetter job of ${id}`, new Error(untold));
+    if (untold)
+      reportError(
+        'writing an onDeadLetter job',
+        new Error(`the dead letter ${id} was written without it: ${untold}`),
+      );
 }
 
 /** After the last attempt a failed job is a dead letter; a job without a status was not moved. */

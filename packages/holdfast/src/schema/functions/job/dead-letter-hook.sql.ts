@@ -50,7 +50,7 @@ BEGIN
         jsonb_build_object('id', job, 'queue', of_queue, 'type', of_type, 'version', dead.version,
           'key', dead.partition_key, 'payload', dead.payload, 'error', dead.last_error, 'attempts', dead.attempts,
           'outcome', dead.history -> -1 -> 'outcome', 'diedAt', dead.history -> -1 -> 'at'),
-        coalesce(dead.headers, '{}') - 'holdfast_scheduled_at' || jsonb_build_object('holdfast_dead_letter', job),
+        coalesce(dead.headers, '{}') - '{holdfast_schedule,holdfast_scheduled_at}'::text[] || jsonb_build_object('holdfast_dead_letter', job),
         hook.priority, hook.max_attempts);
       told := told || jsonb_build_object('id', hook_id);
     EXCEPTION WHEN OTHERS THEN
