@@ -2,8 +2,9 @@
  * Which job onDeadLetter writes, who says so, and that whatever stands in its way never stops the dead letter.
  */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type DeadJob, job } from '../../packages/holdfast/src/index.js';
+import { type DeadJob, holdfast, job } from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
+import { quietLogger } from '../support/logger.js';
 import { type Charge, tellers } from '../support/told.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
@@ -189,4 +190,19 @@ test('a sleeping worker of another queue is woken by the job', async () => {
   );
   const { id } = await db.hf.enqueue(job('charge', { maxAttempts: 1 }), { cents: 1 });
   await until('it is told', () => handled.includes(id), { timeoutMs: 15_000 });
+});
+
+test('in a schema of another name, into a queue of its own', async () => {
+  await using hf = holdfast({ connectionString: db.url, schema: 'shop_jobs', logger: quietLogger });
+  await hf.migrate();
+  await hf.createQueue('support');
+  start(hf, (one) =>
+    one.handle(job<Charge>('charge', { maxAttempts: 1, onDeadLetter: elsewhere }), () => {
+      throw new Error('no');
+    }),
+  );
+  const { id } = await hf.enqueue(job('charge', { maxAttempts: 1 }), { cents: 1 });
+  const text = `SELECT payload ->> 'id' AS id FROM shop_jobs.support`;
+  await until('it is told', async () => (await db.rows(text)).length === 1);
+  expect(await db.rows(text)).toEqual([{ id }]);
 });
