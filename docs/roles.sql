@@ -59,6 +59,9 @@ GRANT UPDATE (maintained_at, serviced_at) ON holdfast.queues TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.workers TO holdfast_worker;
 -- It declares the limits of its job types when it starts, and counts what starts and what it holds.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.limits, holdfast.rates, holdfast.permits TO holdfast_worker;
+-- And which job tells of a dead letter, which is written with the dead letter.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.on_dead_letter TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.dead_letter_hook TO holdfast_worker;
 -- It writes the ticks of schedules, and may make schedules as a producer does.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
@@ -90,7 +93,8 @@ GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit
 -- grant the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.audit TO holdfast_viewer;
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter,
+  holdfast.audit TO holdfast_viewer;
 -- How much of a limit is used.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_operator;
 
@@ -99,7 +103,8 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_opera
 -- changes no table, no migration and no other setting of a queue.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.audit TO holdfast_operator;
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter,
+  holdfast.audit TO holdfast_operator;
 GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;
 -- Schedules are paused, resumed, run and deleted.
 GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ticks, skipped, missed), DELETE

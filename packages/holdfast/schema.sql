@@ -112,6 +112,66 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.dead_letter_hook(of_queue text, job uuid, of_type text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  hook holdfast.on_dead_letter;
+  dead record;
+  its_ordering holdfast.ordering;
+  hook_id uuid;
+  stream text;
+  told jsonb;
+  problem text;
+BEGIN
+  SELECT h.* INTO hook FROM holdfast.on_dead_letter AS h
+  WHERE h.queue = of_queue AND h.type IN (of_type, '')
+  ORDER BY h.type = '' LIMIT 1;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  EXECUTE format('SELECT i.* FROM holdfast.%I AS i WHERE i.id = %L', of_queue, job) INTO dead;
+  IF dead.headers ? 'holdfast_dead_letter' THEN
+    RETURN NULL;
+  END IF;
+  SELECT q.ordering INTO its_ordering FROM holdfast.queues AS q WHERE q.name = hook.to_queue;
+  told := jsonb_build_object('queue', hook.to_queue, 'type', hook.to_type);
+  IF its_ordering IS NULL THEN
+    problem := format('there is no queue %I', hook.to_queue);
+  ELSE
+    hook_id := holdfast.new_id();
+    -- Behind a dead letter that holds its key it would wait for the human whom it is to tell.
+    stream := CASE WHEN its_ordering = 'key_strict' AND hook.to_queue = of_queue THEN hook_id::text ELSE dead.partition_key END;
+    IF its_ordering <> 'turns' THEN
+      dead.group_key := NULL;
+    END IF;
+    BEGIN
+      EXECUTE format('INSERT INTO holdfast.%I (id, type, version, partition_key, group_key, partition_bucket, payload,
+        headers, priority, max_attempts, parked) VALUES (%L, %L, %L, %L, %L, %L, %L, %L, %L, %L, false)', hook.to_queue,
+        hook_id, hook.to_type, hook.version, stream, dead.group_key,
+        holdfast.bucket_of(coalesce(dead.group_key, stream)),
+        jsonb_build_object('id', job, 'queue', of_queue, 'type', of_type, 'version', dead.version,
+          'key', dead.partition_key, 'payload', dead.payload, 'error', dead.last_error, 'attempts', dead.attempts,
+          'outcome', dead.history -> -1 -> 'outcome', 'diedAt', dead.history -> -1 -> 'at'),
+        coalesce(dead.headers, '{}') - '{holdfast_schedule,holdfast_scheduled_at}'::text[] || jsonb_build_object('holdfast_dead_letter', job),
+        hook.priority, hook.max_attempts);
+      told := told || jsonb_build_object('id', hook_id);
+    EXCEPTION WHEN OTHERS THEN
+      IF left(SQLSTATE, 2) IN ('08', '25', '40', '53', '55', '57', '58', 'XX') THEN
+        RAISE;
+      END IF;
+      problem := SQLERRM;
+    END;
+  END IF;
+  IF problem IS NOT NULL THEN
+    told := told || jsonb_build_object('error', left(problem, 500));
+  END IF;
+  EXECUTE format('UPDATE holdfast.%I AS i SET history = jsonb_set(i.history, ''{-1,told}'', %L) WHERE i.id = %L', of_queue, told, job);
+  RETURN problem;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.due_queues(asked jsonb, OUT queue text, OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT unused boolean)
  RETURNS SETOF record
  LANGUAGE plpgsql
@@ -949,6 +1009,8 @@ BEGIN
   END IF;
   IF act = 'remove' OR NOT wanted.overridden AND wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
     DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
+    -- Nobody starts under it: its row is locked, and claims look for it again.
+    DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
     RETURN true;
   ELSIF wanted IS NOT DISTINCT FROM was THEN
     RETURN false;
@@ -1789,6 +1851,17 @@ CREATE TABLE holdfast.migrations (
   CONSTRAINT migrations_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE holdfast.on_dead_letter (
+  queue text NOT NULL,
+  type text NOT NULL,
+  to_queue text NOT NULL,
+  to_type text NOT NULL,
+  version holdfast.positive NOT NULL,
+  priority holdfast.priority NOT NULL,
+  max_attempts holdfast.positive NOT NULL,
+  CONSTRAINT on_dead_letter_pkey PRIMARY KEY (queue, type)
+);
+
 CREATE TABLE holdfast.permits (
   limit_id integer NOT NULL,
   worker_id text NOT NULL,
@@ -1950,14 +2023,13 @@ CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_
 
 CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
 
-ALTER TABLE holdfast.rates ADD CONSTRAINT rates_limit_id_fkey FOREIGN KEY (limit_id) REFERENCES holdfast.limits(id) ON DELETE CASCADE;
-
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (1, 'engine', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (2, 'big-fleet', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (3, 'archive-segment', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (4, 'archive-validated', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-segments', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-letter', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
@@ -1965,6 +2037,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '103dfa1ae90b13ad');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
@@ -1982,7 +2055,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'ed1f09714731e851');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
@@ -1992,7 +2065,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b3
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b193deecae');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 6);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 7);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 

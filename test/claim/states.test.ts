@@ -214,7 +214,8 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   isolate: async (held) => ((await isolate(db.engine, INBOX, ME, held)) ? [held.id] : []),
   complete: (held) => complete(db.engine, INBOX, ME, [held]),
   fail: async (held) => (await fail(db.engine, INBOX, ME, [{ ...held, ...FAILURE }])).map(idOf),
-  dead_letter: (held) => deadLetter(db.engine, INBOX, ME, [{ ...held, ...WHY }]),
+  dead_letter: async (held) =>
+    (await deadLetter(db.engine, INBOX, ME, [{ ...held, ...WHY }])).map(({ id }) => id),
   release: async (held) => (await release(db.engine, INBOX, ME, [held])).map(({ id }) => id),
   snooze: (held) => snooze(db.engine, INBOX, ME, [{ ...held, delayMs: 60_000 }]),
   cancelOwn: (held) => cancelOwn(db.engine, INBOX, ME, [{ ...held, reason: 'not wanted' }]),
@@ -306,11 +307,11 @@ test('every transition of the table was taken by some cell above', () => {
 
 test('fail and recover tell where each job went', async () => {
   const first = await claimed(ME);
-  expect(await fail(db.engine, INBOX, ME, [{ ...first, ...FAILURE }])).toEqual([
+  expect(await fail(db.engine, INBOX, ME, [{ ...first, ...FAILURE }])).toMatchObject([
     { id: first.id, status: 'pending' },
   ]);
   const last = await claimed(ME, { maxAttempts: 1 });
-  expect(await fail(db.engine, INBOX, ME, [{ ...last, ...FAILURE }])).toEqual([
+  expect(await fail(db.engine, INBOX, ME, [{ ...last, ...FAILURE }])).toMatchObject([
     { id: last.id, status: 'dead_letter' },
   ]);
   const lone = await claimed(ME, { maxAttempts: 1 });

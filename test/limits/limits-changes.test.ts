@@ -38,6 +38,36 @@ const lockedOut = (count: number, text: string) =>
 describe('changing a limit', () => {
   const rate = { limit: 10, perMs: 600_000, burst: 1 };
 
+  test('deletes with it what was used of its rate, and so does dropping its queue', async () => {
+    const keyed = { rate: { limit: 5, per: '1h', burst: 5 } } as const;
+    const rates = () => db.rows('SELECT r.limit_id FROM holdfast.rates AS r');
+    const started = async () => {
+      await enqueue(2);
+      expect(await taken()).toEqual([0, 1]);
+      expect(await rates()).toHaveLength(1);
+      await db.rows('DELETE FROM holdfast.inbox');
+    };
+    await db.hf.configureQueue('inbox', { limit: keyed });
+    await started();
+    await db.hf.limits.remove({});
+    expect(await rates()).toEqual([]);
+    await limitStep(db, { rate });
+    await enqueue(1);
+    expect(await taken()).toEqual([0]);
+    expect(await rates()).toHaveLength(1);
+    await limitStep(db, {});
+    expect(await rates()).toEqual([]);
+
+    await db.hf.createQueue('metered', { limit: keyed });
+    const others = 'INSERT INTO holdfast.rates VALUES (2000000000, $1, now(), now())';
+    await db.rows(others, ['of another limit']);
+    await db.rows(`INSERT INTO holdfast.rates SELECT l.id, '', now(), now() FROM holdfast.limits AS l
+      WHERE l.queue = 'metered'`);
+    await db.hf.dropQueue('metered');
+    expect(await rates()).toEqual([{ limit_id: 2_000_000_000 }]);
+    await db.rows('DELETE FROM holdfast.inbox');
+  });
+
   test('to a rate of their own takes types out of that of their queue', async () => {
     await db.hf.configureQueue('inbox', { limit: { rate: { limit: 1, per: '1h', burst: 1 } } });
     await enqueue(5);

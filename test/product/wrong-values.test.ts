@@ -137,7 +137,7 @@ const CALLS: Call[] = [
   [
     'a setting that createQueue has not',
     () => hf.createQueue('a', any({ maxPending: 5 })),
-    /has no option "maxPending"\. It has .*, limit\. No queue was made/,
+    /has no option "maxPending"\. It has .*, onDeadLetter\. No queue was made/,
   ],
   ['paused', () => hf.schedules.list({ paused: any('x') }), /paused must be true or false/],
   [

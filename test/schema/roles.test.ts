@@ -4,7 +4,13 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { DeadLetter, job, RetryLater, Snooze } from '../../packages/holdfast/src/index.js';
+import {
+  type DeadJob,
+  DeadLetter,
+  job,
+  RetryLater,
+  Snooze,
+} from '../../packages/holdfast/src/index.js';
 import { drainWorker } from '../../packages/holdfast/src/operate/drain.js';
 import { engineExecutor } from '../../packages/holdfast/src/postgres/queryable.js';
 import { MIGRATIONS } from '../../packages/holdfast/src/schema/migrations.js';
@@ -61,6 +67,7 @@ const TABLES = [
   'limits',
   'rates',
   'permits',
+  'on_dead_letter',
 ];
 const OWNERS_ONLY = [
   'CREATE TABLE holdfast.mine (id int)',
@@ -197,10 +204,11 @@ describe('the worker', () => {
       VALUES ('long gone', 'dead', now() - interval '30 days')`);
     await db.rows(`INSERT INTO holdfast.inbox_effects (job_id, name, value, generation, created_at)
       VALUES (gen_random_uuid(), 'old', '{}', 1, now() - interval '30 days')`);
+    const onDeadLetter = job<DeadJob>('told');
     const { worker, events } = start(
       hf,
       (w) =>
-        w.handle(work, async (ctx) => {
+        w.handle(job<{ n?: number }>('work', { retry: () => 0, onDeadLetter }), async (ctx) => {
           const { n } = ctx.payload;
           if (n === 1) seen.push(await ctx.once('effect', () => 'done'));
           if (n === 2) await ctx.transaction((tx) => tx.query('SELECT 1'));
@@ -226,6 +234,9 @@ describe('the worker', () => {
     });
     expect(worker.stats).toMatchObject({ snoozed: 1, lost: 0 });
     expect(events.filter(({ kind }) => kind === 'error')).toEqual([]);
+    const told = `SELECT payload -> 'payload' AS of FROM holdfast.inbox WHERE type = 'told'`;
+    expect(await db.rows(told)).toEqual([{ of: { n: 5 } }]);
+    await db.rows('DELETE FROM holdfast.on_dead_letter');
     expect(await db.rows(`SELECT id FROM holdfast.workers WHERE id = 'long gone'`)).toEqual([]);
     expect(await db.rows(`SELECT name FROM holdfast.inbox_effects WHERE name = 'old'`)).toEqual([]);
   });

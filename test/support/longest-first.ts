@@ -49,6 +49,7 @@ const LONG: Readonly<Record<string, number>> = {
   'test/limits/limits-keys-worker.test.ts': 14,
   'test/claim/locked-rows.test.ts': 13,
   'test/worker/worker.test.ts': 13,
+  'test/dead-letters/processes.test.ts': 12,
   'packages/holdfast/src/fleet/liveness.test.ts': 12,
   'test/cli/cli-work.test.ts': 12,
   'test/crash/liveness.test.ts': 11,

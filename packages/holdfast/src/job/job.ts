@@ -5,6 +5,7 @@
  * those of newer versions are not claimed.
  */
 
+import { type DeadJob, type Hook, hookOf } from './dead-job.js';
 import { HoldfastError, invalid, shown } from './errors/holdfast-error.js';
 import { checkType } from './key.js';
 import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
@@ -51,6 +52,8 @@ export interface JobOptions<Input, Payload, Result = unknown> {
   readonly unique?: UniqueBy<Input>;
   /** How many run at once, and how many start in a time, in the whole fleet. Default: no limit. */
   readonly limit?: JobLimit<Input>;
+  /** A job of this definition is written when one becomes a dead letter, in the same statement. */
+  readonly onDeadLetter?: Teller<PayloadOf<Input>>;
 }
 
 /** A payload without what does not come back from JSON as it went in: a Date, which becomes a text, or a BigInt. */
@@ -119,6 +122,7 @@ export const ENQUEUE_OPTIONS = {
 const JOB_OPTIONS = {
   ...{ schema: true, result: true, version: true, upgrade: true, queue: true },
   ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
+  onDeadLetter: true,
 } as const satisfies Known<JobOptions<unknown, unknown>>;
 
 export interface EnqueueItem {
@@ -140,6 +144,8 @@ export interface JobDefinition<Input, Payload = Input, Result = unknown> {
   readonly hasSchema: boolean;
   readonly hasResultSchema: boolean;
   readonly limit: Limit | null;
+  readonly hasUnique: boolean;
+  readonly onDeadLetter: Hook | null;
   /** Its rate has keys. */
   readonly hasLimitKey: boolean;
   /** For whom a payload counts in the rate; null: the rate has no keys. */
@@ -157,6 +163,11 @@ export interface JobDefinition<Input, Payload = Input, Result = unknown> {
    */
   read(payload: unknown, version: number): Payload | Promise<Payload>;
 }
+
+/** A property and no method: so a job that reads more than the payload has is refused by the compiler. */
+type Teller<Payload> = JobDefinition<never, unknown> & {
+  readonly item: (payload: DeadJob<Payload>, options?: EnqueueOptions) => EnqueueItem;
+};
 
 export function checkInteger(value: unknown, what: string, min: number, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max)
@@ -214,6 +225,9 @@ export function job<Input = unknown, Result = unknown, Payload = Input>(
   const oldest = checkUpgrades(type, version, upgrade);
   if (options.unique !== undefined) checkUniqueBy(type, options.unique);
   const rateKey = options.limit?.rate?.key;
+  const hook = options.onDeadLetter;
+  if (hook !== undefined)
+    checkDefinition(hook, `onDeadLetter of job "${type}"`, 'No definition was made.');
 
   const check = (payload: unknown) =>
     fit(options.schema?.['~standard'], payload, 'PAYLOAD_INVALID', `The payload of "${type}"`);
@@ -233,6 +247,8 @@ export function job<Input = unknown, Result = unknown, Payload = Input>(
         ? null
         : checkLimit(options.limit, `Job "${type}"`, 'No definition was made.'),
     hasLimitKey: rateKey !== undefined,
+    hasUnique: options.unique !== undefined,
+    onDeadLetter: hook ? hookOf(hook, `job "${type}"`, 'No definition was made.') : null,
     limitKey: (payload) =>
       rateKey === undefined ? null : limitKeyOf(type, rateKey, payload as Input),
     retry: resolveRetry(options.retry),

@@ -14,10 +14,10 @@
  * A claim that was made by hand in SQL has no row in `inbox_claims`. A round of maintenance reads some pages of the
  * queue for those, and the next round goes on from there.
  */
-import { historyWith, MAY_BE_CAUSE } from '../postgres/fragments.js';
+import { historyWith, MAY_BE_CAUSE, TOLD } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, int8, jobStatus, statement, timestamp, uuid } from '../postgres/statement.js';
+import { int4, int8, jobStatus, statement, text, timestamp, uuid } from '../postgres/statement.js';
 import { livenessSpace, TOGETHER_FLAG, whoIsGone } from '../postgres/together.js';
 
 /** Its owner vanished with most of the fleet. */
@@ -89,7 +89,8 @@ SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdf
     history = ${historyWith(`'outcome', 'vanished', 'spent', ${SPENT},
         'together', ${TOGETHER} AND (i.crashes < 2 OR ${blameless('i')})`)}
 WHERE i.ctid = ANY (ARRAY(SELECT o.ctid FROM orphans AS o))
-RETURNING i.id, i.status, i.crashes, i.lease_generation, i.available_at AS run_at, i.partition_bucket`,
+RETURNING i.id, i.status, i.crashes, i.lease_generation, i.available_at AS run_at, i.partition_bucket,
+  ${TOLD}`,
   columns: {
     id: uuid,
     status: jobStatus,
@@ -97,6 +98,7 @@ RETURNING i.id, i.status, i.crashes, i.lease_generation, i.available_at AS run_a
     lease_generation: int8,
     run_at: timestamp,
     partition_bucket: int4,
+    untold: text.orNull,
   },
 });
 

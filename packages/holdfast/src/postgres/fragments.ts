@@ -37,6 +37,13 @@ export const historyWith = (
 /** Its owner vanished, perhaps because of it. A first crash counts in any case: only from then on the start is written. */
 export const MAY_BE_CAUSE = '(i.crashes = 0 OR i.started)';
 
+/**
+ * For RETURNING, which sees what the statement has made of the row: writes the job that tells of a dead letter, if there is
+ * to be one (schema/functions/job/dead-letter-hook.sql.ts). Why it could not be written; NULL: nothing is wrong.
+ */
+export const TOLD = `CASE WHEN i.status = 'dead_letter'
+    THEN holdfast.dead_letter_hook('inbox', i.id, i.type) END AS untold`;
+
 /** What a job that ends takes along into the archive as it is. */
 const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
     version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;

@@ -15,7 +15,7 @@ const QUEUE_PATTERN = /^[a-z][a-z0-9_]{0,39}$/;
 /** Tables and types that are the schema's own, and the endings of a queue's side tables. */
 const TABLES = [
   ...['workers', 'queues', 'migrations', 'functions', 'fleet', 'audit', 'schedules'],
-  ...['limits', 'rates', 'permits'],
+  ...['limits', 'rates', 'permits', 'on_dead_letter'],
 ];
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];

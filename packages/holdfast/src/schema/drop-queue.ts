@@ -43,7 +43,9 @@ DROP TABLE holdfast.inbox, holdfast.inbox_claims, holdfast.inbox_archive, holdfa
 DROP FUNCTION IF EXISTS ${functionNames()
   .map((name) => `holdfast.inbox_${name}`)
   .join(', ')};
+DELETE FROM holdfast.rates AS r USING holdfast.limits AS l WHERE l.id = r.limit_id AND l.queue = 'inbox';
 DELETE FROM holdfast.limits WHERE queue = 'inbox';
+DELETE FROM holdfast.on_dead_letter WHERE queue = 'inbox';
 DELETE FROM holdfast.queues WHERE name = 'inbox'`;
 
 /** What goes with a queue. */

@@ -14,6 +14,7 @@ import { schedulesChanged } from './functions/fleet/schedules-changed.sql.js';
 import { wake } from './functions/fleet/wake.sql.js';
 import { bucketOf } from './functions/job/bucket-of.sql.js';
 import { checkJob } from './functions/job/check-job.sql.js';
+import { deadLetterHook } from './functions/job/dead-letter-hook.sql.js';
 import { newId } from './functions/job/new-id.sql.js';
 import { rejectStaleFence } from './functions/job/reject-stale-fence.sql.js';
 import { stateFits } from './functions/job/state-fits.sql.js';
@@ -40,6 +41,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   bucketOf,
   stateFits,
   checkJob,
+  deadLetterHook,
   audit,
   fleetChanged,
   queueOrdered,

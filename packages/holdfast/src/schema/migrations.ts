@@ -8,6 +8,7 @@ import { archiveSegment } from './migrations/0003-archive-segment.sql.js';
 import { archiveValidated } from './migrations/0004-archive-validated.sql.js';
 import { archiveSegments } from './migrations/0005-archive-segments.sql.js';
 import { pruneIndexes } from './migrations/0006-prune-indexes.sql.js';
+import { onDeadLetter } from './migrations/0007-on-dead-letter.sql.js';
 
 export const MIGRATIONS: readonly Migration[] = [
   engine,
@@ -16,6 +17,7 @@ export const MIGRATIONS: readonly Migration[] = [
   archiveValidated,
   archiveSegments,
   pruneIndexes,
+  onDeadLetter,
 ];
 
 export const LATEST = MIGRATIONS.length;

@@ -3,9 +3,11 @@
  * at an `available_at` of infinity, where no claim reads. An ordered one frees its key, unless the queue is
  * `key_strict`: then it holds the key until somebody acts.
  */
-import { fencedIn, historyWith } from '../postgres/fragments.js';
-import { statement, textArray, uuid } from '../postgres/statement.js';
-import { fence, idsOf, type Settle, type Settled } from './settled.js';
+import { fencedIn, historyWith, TOLD } from '../postgres/fragments.js';
+import type { Names } from '../postgres/names.js';
+import type { Executor } from '../postgres/queryable.js';
+import { jobStatus, statement, text, textArray, uuid } from '../postgres/statement.js';
+import { fence, type Settled } from './settled.js';
 
 export interface DeadLetter extends Settled {
   readonly error: string;
@@ -26,12 +28,18 @@ SET status = 'dead_letter',
 FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[])
   AS dead(id, generation, error, summary)
 WHERE ${fencedIn('dead')}
-RETURNING i.id`,
-  columns: { id: uuid },
+RETURNING i.id, i.status, ${TOLD}`,
+  columns: { id: uuid, status: jobStatus, untold: text.orNull },
 });
 
-export const deadLetter: Settle<DeadLetter> = async (db, names, workerId, jobs) => {
+/** Returns the jobs that moved, and of each why its onDeadLetter job could not be written. */
+export function deadLetter(
+  db: Executor,
+  names: Names,
+  workerId: string,
+  jobs: readonly DeadLetter[],
+) {
   const errors = textArray(jobs.map((job) => job.error));
   const summaries = textArray(jobs.map((job) => job.summary));
-  return idsOf(await db.run(deadLetterJobs, names, [...fence(workerId, jobs), errors, summaries]));
-};
+  return db.run(deadLetterJobs, names, [...fence(workerId, jobs), errors, summaries]);
+}

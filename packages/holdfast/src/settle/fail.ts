@@ -5,10 +5,10 @@
  * Until its next attempt an ordered job holds its key; as a dead letter it frees it, unless the queue is `key_strict`.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
-import { fencedIn, historyWith } from '../postgres/fragments.js';
+import { fencedIn, historyWith, TOLD } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { jobStatus, plainArray, statement, textArray, uuid } from '../postgres/statement.js';
+import { jobStatus, plainArray, statement, text, textArray, uuid } from '../postgres/statement.js';
 import { fence, type Settled } from './settled.js';
 
 export interface Failure extends Settled {
@@ -36,8 +36,8 @@ SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pen
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
   AS failed(id, generation, delay_ms, error, summary)
 WHERE ${fencedIn('failed')}
-RETURNING i.id, i.status`,
-  columns: { id: uuid, status: jobStatus },
+RETURNING i.id, i.status, ${TOLD}`,
+  columns: { id: uuid, status: jobStatus, untold: text.orNull },
 });
 
 /** Returns the jobs that moved, with `pending` or `dead_letter` for where they went. */

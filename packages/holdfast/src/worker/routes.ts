@@ -4,6 +4,7 @@ import { channelOf } from '../fleet/wake.js';
 import { declaredIn, readLimits } from '../inspect/queue/limits.js';
 import { HoldfastError, shown } from '../job/errors/holdfast-error.js';
 import { checkDefinition, type JobDefinition } from '../job/job.js';
+import { declareHooks } from '../operate/dead-letter-hooks.js';
 import { declareLimits } from '../operate/limits.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/handler-context.js';
@@ -56,7 +57,7 @@ export function queuesToServe(routes: ReadonlyMap<string, Route>, named: readonl
   return [...(named ?? wanted)];
 }
 
-/** Checks that the queues are there and declares their limits, as far as they differ. Returns them by channel. */
+/** Checks that the queues are there and declares their limits and onDeadLetter jobs, as far as they differ. Returns them by channel. */
 export async function openQueues(
   db: Executor,
   schema: string,
@@ -64,11 +65,14 @@ export async function openQueues(
   queues: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
   const known = await queueSettings(db, { schema, queue: 'inbox' });
-  const missing = queues.find((queue) => !known.some(({ name }) => name === queue));
+  const served = [...routes.values()].filter(({ job }) => queues.includes(job.queue));
+  const hooked = served.flatMap(({ job }) => job.onDeadLetter?.queue ?? []);
+  const missing = [...queues, ...hooked].find((queue) => !known.some(({ name }) => name === queue));
   if (missing) {
+    const why = queues.includes(missing) ? '' : ', to which onDeadLetter writes';
     throw new HoldfastError(
       'QUEUE_UNKNOWN',
-      `There is no queue "${missing}" in schema "${schema}", so the worker was not started. ` +
+      `There is no queue "${missing}" in schema "${schema}"${why}, so the worker was not started. ` +
         `Create it with \`holdfast queues create ${missing}\` or createQueue().`,
     );
   }
@@ -78,10 +82,12 @@ export async function openQueues(
     const before = rows
       .filter((row) => row.queue === queue)
       .map((row) => ({ type: row.type, limit: declaredIn(row), keyed: row.keyed }));
-    const types = [...routes.values()]
-      .filter(({ job }) => job.queue === queue)
-      .map(({ job: { type, limit, hasLimitKey } }) => ({ type, limit, keyed: hasLimitKey }));
+    const jobs = served.flatMap(({ job }) => (job.queue === queue ? [job] : []));
+    const types = jobs.map(({ type, limit, hasLimitKey }) => ({ type, limit, keyed: hasLimitKey }));
     await declareLimits(db, { schema, queue }, before, types);
+    // A definition of an older copy of the library has none.
+    const hooks = jobs.map(({ type, onDeadLetter: hook = null }) => ({ type, hook }));
+    await declareHooks(db, { schema, queue }, hooks);
     channels.set(await channelOf(db, { schema, queue }), queue);
   }
   return channels;

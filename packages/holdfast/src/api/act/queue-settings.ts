@@ -4,8 +4,9 @@ import type pg from 'pg';
 import { setNotify } from '../../fleet/wake.js';
 import { inForce, readLimits } from '../../inspect/queue/limits.js';
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
+import { type DeadJob, hookOf } from '../../job/dead-job.js';
 import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
-import { checkInteger } from '../../job/job.js';
+import { checkDefinition, checkInteger, type JobDefinition } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { checkLimit, type LimitOptions } from '../../job/limit.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
@@ -18,6 +19,7 @@ import {
 } from '../../job/options/known-options.js';
 import type { QueueName } from '../../job/queue-name.js';
 import type { ReadPolicy } from '../../job/turns.js';
+import { declareHooks, queueHook } from '../../operate/dead-letter-hooks.js';
 import { putLimit } from '../../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import { configure, lockQueue, type QueuePart, type QueueSettings } from '../../operate/queue.js';
@@ -33,6 +35,8 @@ import { named, typeOf, withoutKey } from './limits.js';
 export interface CreateQueueOptions extends NewQueueOptions {
   /** How many of its jobs run at once, and how many start in a time, in the whole fleet. */
   readonly limit?: LimitOptions;
+  /** A job of this definition is written when a job becomes a dead letter whose own definition names none. */
+  readonly onDeadLetter?: JobDefinition<DeadJob, unknown>;
 }
 
 export interface QueueOptions extends NewQueueOptions {
@@ -51,6 +55,8 @@ export interface QueueOptions extends NewQueueOptions {
   readonly maxPending?: number | 'off';
   /** How many of its jobs run at once, and how many start in a time, in the whole fleet; null: no limit. */
   readonly limit?: LimitOptions | null;
+  /** A job of this definition is written when a job becomes a dead letter whose own definition names none; null: none. */
+  readonly onDeadLetter?: JobDefinition<DeadJob, unknown> | null;
 }
 
 /** With neither `type` nor `key`, the whole queue. */
@@ -80,7 +86,7 @@ export function partOf(options: PauseOptions): QueuePart | null {
 
 const NEW_QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
-  limit: true,
+  ...{ limit: true, onDeadLetter: true },
 } as const satisfies Known<CreateQueueOptions>;
 const QUEUE_OPTIONS = {
   ...{ ...NEW_QUEUE_OPTIONS, notify: true, maxPayloadBytes: true, ageAfter: true },
@@ -125,6 +131,19 @@ function pendingOf(most: number | 'off' | undefined): number | undefined {
 const limitOf = (queue: string, limit: LimitOptions | null | undefined) =>
   limit == null ? null : checkLimit(withoutKey(limit), `Queue "${queue}"`, 'Nothing was set.');
 
+/** In a transaction with what else is set. Returns it for the audit, as from what to what, if it has changed. */
+async function setHook(db: Executor, names: Names, given: QueueOptions['onDeadLetter']) {
+  if (given === undefined) return null;
+  const where = `queue "${names.queue}"`;
+  if (given !== null) checkDefinition(given, `onDeadLetter of ${where}`, 'Nothing was set.');
+  const hook = given && hookOf(given, where, 'Nothing was set.');
+  if (hook && !(await rowOf(db, { ...names, queue: hook.queue }))) throw unknownQueue(hook.queue);
+  const from = await queueHook(db, names);
+  await declareHooks(db, names, [{ type: null, hook }]);
+  const to = hook && { queue: hook.queue, type: hook.type };
+  return JSON.stringify(from) === JSON.stringify(to) ? null : { from, to };
+}
+
 const limitInForce = async (db: Executor, names: Names) => {
   const rows = await readLimits(db, names, names.queue);
   const row = rows.find(({ type }) => type === null);
@@ -168,10 +187,12 @@ export async function setQueue(
     if (!before || !(await configure(db, names, wanted, before as ReadPolicy)))
       throw unknownQueue(names.queue);
     if (notify !== undefined) await setNotify(client, names, notify);
+    const hook = await setHook(db, names, settings.onDeadLetter);
     const after = (await rowOf(db, names)) as QueueRow;
     const changes = {
       ...changesOf(before, after, notify),
       ...(limited && { limit: { from, to: await limitInForce(db, names) } }),
+      ...(hook && { onDeadLetter: hook }),
     };
     const act = { act: 'set_queue', queue: names.queue, changes } as const;
     if (Object.keys(changes).length > 0) await recordOf(act, options)?.add(db, names);
@@ -188,14 +209,16 @@ export async function makeQueue(
 ): Promise<boolean> {
   checkKnown(settings, NEW_QUEUE_OPTIONS, 'createQueue()', 'No queue was made.');
   const { schema, queue } = names;
-  const changes = Object.keys(settings).length > 0 ? settings : null;
-  const act = { act: 'create_queue', queue, changes } as const;
-  const { limit: given, ...rest } = settings;
+  const { limit: given, onDeadLetter, ...rest } = settings;
   const limit = limitOf(queue, given);
   return withClient(pool, (client) =>
     createQueue(client, schema, queue, rest, async () => {
       const db = engineExecutor(client, { prepare: false });
       if (limit) await putLimit(db, names, 'declare', { type: null, limit });
+      const hook = await setHook(db, names, onDeadLetter);
+      const set = { ...settings, ...(hook && { onDeadLetter: hook.to }) };
+      const changes = Object.keys(set).length > 0 ? set : null;
+      const act = { act: 'create_queue', queue, changes } as const;
       await recordOf(act, options)?.add(db, names);
     }),
   );

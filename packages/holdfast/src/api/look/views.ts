@@ -56,6 +56,13 @@ export interface HistoryEntry {
   readonly due?: Date;
   /** Of `snoozed`: how often in a row. */
   readonly times?: number;
+  /** Of the last entry of a dead letter: its onDeadLetter job, or why that could not be written. */
+  readonly told?: {
+    readonly queue: string;
+    readonly type: string;
+    readonly id?: string;
+    readonly error?: string;
+  };
 }
 
 const SHOWN = ['claimedAt', 'leaseExpiresAt', 'runAt', 'createdAt', 'completedAt'] as const;

@@ -78,9 +78,15 @@ export function deadLetter(situation: Situation): Reason {
   const killed = poison
     ? ` The process of its worker ended ${job.crashes} times with this job in it; a retry may end the next one.`
     : '';
+  const { told } = lastEvent(situation) ?? {};
+  const telling = told?.id
+    ? ` Job ${told.id} ("${told.type}" in queue "${told.queue}") tells of it.`
+    : told
+      ? ` Its onDeadLetter job "${told.type}" in queue "${told.queue}" was not written: ${told.error}.`
+      : '';
   return {
     code: 'dead_letter',
-    text: `It became a dead letter${when} after ${many(job.attempts, 'attempt')}${early}: ${errorOf(job.lastError) || 'no error was kept'}.${killed}${holds}`,
+    text: `It became a dead letter${when} after ${many(job.attempts, 'attempt')}${early}: ${errorOf(job.lastError) || 'no error was kept'}.${killed}${holds}${telling}`,
     fix: poison
       ? `holdfast jobs discard ${job.id}; or mend its handler first, then holdfast jobs retry ${job.id}`
       : `holdfast jobs retry ${job.id}, or holdfast jobs discard ${job.id}`,

@@ -117,6 +117,7 @@ interface HistoryEvent {
   readonly at?: string;
   readonly outcome?: string;
   readonly times?: number;
+  readonly told?: { queue: string; type: string; id?: string; error?: string };
 }
 
 export function lastEvent({ job }: Situation): HistoryEvent | null {

@@ -67,7 +67,9 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('limits', right),
       on('rates', right),
       on('permits', right),
+      on('on_dead_letter', right),
     ]),
+    call('dead_letter_hook(text, uuid, text)'),
     ...callOfQueue(
       '_claim _allow _rate_keys _due _set_limit _turns _room _suspects _prune_archive',
     ),

@@ -8,6 +8,7 @@ import { clearSuspects, type Pages, QUIET_MS, recover } from '../../maintenance/
 import type { Names } from '../../postgres/names.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { SharedDeps } from '../deps.js';
+import { reportUntold } from '../settle/settler.js';
 import type { Timer } from '../time.js';
 import { inChunks } from './service-loop.js';
 
@@ -47,6 +48,7 @@ export function newRecovery(deps: Pick<SharedDeps, Shared>) {
       const facts = { queue: names.queue, err: 'its workers vanished while they ran it' };
       for (const { id: job, status } of back)
         if (status === 'dead_letter') log.error({ ...facts, job }, 'a job became a dead letter');
+      reportUntold(reportError, back);
       if (back.some(({ crashes }) => crashes > 1)) clearLater(names);
       return back.length;
     });

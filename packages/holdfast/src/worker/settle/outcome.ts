@@ -133,7 +133,9 @@ async function settleHanded(of: Settlement, ifNot: () => Failure): Promise<void>
       if (!(await settler.isAlive(workerId))) return 'lost';
       failure ??= ifNot();
       const job = { id, generation, ...failure };
-      const [row] = await fail(context.plain, context.names, workerId, [job]);
+      const rows = await fail(context.plain, context.names, workerId, [job]);
+      settler.reportUntold(rows);
+      const [row] = rows;
       // It waited for that transaction, which has committed meanwhile.
       if (!row && (await wasCompleted(of))) return 'completed';
       return resultOfFailure(row?.status);

@@ -81,6 +81,7 @@ export function newSettler(given: SettlerDeps) {
       await pause(CAP_MS, flushed.signal);
       keep(-1, null);
     },
+    reportUntold: (jobs: readonly Ended[]) => reportUntold(reportError, jobs),
     /** Nothing may be settled under the id of a worker that is not. */
     isAlive: (workerId: string) => isAlive(given, workerId),
     /** The worker is stopping: from now on nothing waits for others. */
@@ -113,18 +114,19 @@ export function newSettler(given: SettlerDeps) {
 function settlementsOf(deps: SettlerDeps & SettlementsDeps): {
   readonly [Kind in keyof Settles]: Settlements<Settles[Kind]>;
 } {
-  const { engine, plain, names } = deps;
+  const { engine, plain, names, reportError } = deps;
   const moving =
     <Job extends Settled>(settle: Settle<Job>, result: SettleResult, db = engine): Run<Job> =>
     async (by, jobs) =>
       resultsOf(await settle(db, names, by, jobs), result, jobs.length);
   const failing =
     <Job extends Settled>(
-      settle: (...of: Parameters<Settle<Job>>) => Promise<{ id: string; status: string }[]>,
+      settle: (...of: Parameters<Settle<Job>>) => Promise<Ended[]>,
       db = engine,
     ): Run<Job> =>
     async (by, jobs) => {
       const rows = await settle(db, names, by, jobs);
+      reportUntold(reportError, rows);
       const status = new Map(rows.map((row) => [row.id, row.status]));
       return (id) => resultOfFailure(status.get(id));
     };
@@ -147,7 +149,7 @@ function settlementsOf(deps: SettlerDeps & SettlementsDeps): {
     fail: newSettlements(deps, 'fail', failing(fail), {
       ...{ gathers: true, retryRefused: true, afterLoss, reword },
     }),
-    dead_letter: newSettlements(deps, 'dead_letter', moving(deadLetter, 'dead_letter'), {
+    dead_letter: newSettlements(deps, 'dead_letter', failing(deadLetter), {
       ...{ afterLoss, reword },
     }),
     release: newSettlements(deps, 'release', moving(releasing, 'released'), { retryRefused: true }),
@@ -156,6 +158,26 @@ function settlementsOf(deps: SettlerDeps & SettlementsDeps): {
       reword: asAscii('reason'),
     }),
   };
+}
+
+interface Ended {
+  readonly id: string;
+  readonly status: string;
+  /** Why the job that tells of its death could not be written. */
+  readonly untold?: string | null;
+}
+
+/** The dead letter is written all the same, and says it in its history. */
+export function reportUntold(
+  reportError: SettlementsDeps['reportError'],
+  jobs: readonly Ended[],
+): void {
+  for (const { id, untold } of jobs)
+    if (untold)
+      reportError(
+        'writing an onDeadLetter job',
+        new Error(`the dead letter ${id} was written without it: ${untold}`),
+      );
 }
 
 /** After the last attempt a failed job is a dead letter; a job without a status was not moved. */

@@ -2,9 +2,9 @@
 import type { Imported } from '../../../enqueue/imported.js';
 import { HoldfastError } from '../../../job/errors/errors.js';
 import { MAX_BYTES, storable } from '../../../job/errors/failure.js';
+import { encodeHeaders } from '../../../job/headers.js';
 import { bucketOf, checkKey, checkType } from '../../../job/key.js';
 import { MAX_DELAY_MS } from '../../../job/options/duration.js';
-import { encodeHeaders } from '../../../job/headers.js';
 import { encodePayload } from '../../../job/payload.js';
 import { uuidv7 } from '../../../job/uuid.js';
 import { UsageError } from '../../failures.js';

@@ -50,6 +50,8 @@ BEGIN
   END IF;
   IF act = 'remove' OR NOT wanted.overridden AND wanted.concurrency IS NULL AND wanted.rate_limit IS NULL THEN
     DELETE FROM holdfast.limits AS l WHERE l.id = was.id;
+    -- Nobody starts under it: its row is locked, and claims look for it again.
+    DELETE FROM holdfast.rates AS r WHERE r.limit_id = was.id;
     RETURN true;
   ELSIF wanted IS NOT DISTINCT FROM was THEN
     RETURN false;
