@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 import { onLog } from '../keeper-source.mjs';
 import { writeCommonJs } from './commonjs.mjs';
-import { copyTypes } from './types.mjs';
+import { copyTypes, stubTypes } from './types.mjs';
 
 /** By the name of the file in dist, its file in build. */
 const ENTRIES = {
@@ -60,8 +60,9 @@ export async function bundleCore(folder) {
       ],
     },
   });
-  copyTypes(build, Object.values(ENTRIES), join(dist, 'types'));
   const { internal, ...open } = ENTRIES;
+  copyTypes(build, Object.values(open), join(dist, 'types'));
+  stubTypes(join(build, `${internal}.d.ts`), join(dist, 'types', `${internal}.d.ts`));
   await writeCommonJs(dist, join(dist, 'types'), open);
   copyFileSync(join(folder, '../../docs/roles.sql'), join(dist, 'roles.sql'));
   writeFileSync(join(dist, 'LICENCES.txt'), readFileSync(join(build, 'worker/lease/LICENCES.txt')));

@@ -33,11 +33,20 @@ export function docOf(file, name) {
   return null;
 }
 
-/** The declarations of the entries and of all that they import, from one folder into another. */
+/**
+ * The declarations of the entries and of all that they import, from one folder into another. The compiler may write
+ * `import("../internal.js").Name` for a type of another file: that file is named instead.
+ */
 export function copyTypes(from, entries, to) {
+  const internal = new Map(
+    exportsOf(join(from, 'internal.d.ts')).map(({ name, file }) => [name, file]),
+  );
   const found = new Set(entries.map((name) => join(from, `${name}.d.ts`)));
   for (const file of found) {
-    const text = readFileSync(file, 'utf8');
+    const text = readFileSync(file, 'utf8').replace(
+      /import\("(?:\.{1,2}\/)+internal\.js"\)\.(\w+)/g,
+      (_, name) => `import("${pathTo(dirname(file), join(from, internal.get(name)))}").${name}`,
+    );
     for (const [, path] of text.matchAll(/['"](\.{1,2}\/[^'"]+)\.js['"]/g)) {
       const target = `${resolve(dirname(file), path)}.d.ts`;
       if (existsSync(target)) found.add(target);
@@ -46,4 +55,44 @@ export function copyTypes(from, entries, to) {
     mkdirSync(dirname(copy), { recursive: true });
     writeFileSync(copy, text);
   }
+}
+
+function pathTo(folder, file) {
+  const path = relative(folder, file).replaceAll('\\', '/');
+  return path.startsWith('.') ? path : `./${path}`;
+}
+
+/** What a declaration file exports from others. */
+function exportsOf(file) {
+  const lists = readFileSync(file, 'utf8').matchAll(
+    /^export (?:type )?\{([^}]*)\} from '([^']+)'/gm,
+  );
+  return [...lists].flatMap(([, list, path]) =>
+    list
+      .split(',')
+      .map((one) =>
+        one
+          .trim()
+          .replace(/^type /, '')
+          .split(' as ')
+          .at(-1),
+      )
+      .filter((name) => name !== '')
+      .map((name) => ({ name, file: path })),
+  );
+}
+
+/**
+ * Declarations of an entry that users do not import, and that declarations of our other packages name: all of it is `any`.
+ * Its real types would be a fifth of what the package weighs.
+ */
+export function stubTypes(from, to) {
+  const names = new Set(exportsOf(from).map(({ name }) => name));
+  const lines = [...names]
+    .sort()
+    .flatMap((name) => [
+      `export declare const ${name}: any;`,
+      `export type ${name}<A = any, B = any, C = any> = any;`,
+    ]);
+  writeFileSync(to, `${lines.join('\n')}\n`);
 }
