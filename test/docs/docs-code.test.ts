@@ -23,7 +23,13 @@ import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
 import { fail } from '../../packages/holdfast/src/settle/fail.js';
 import { claimAs, heldOf } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
-import { asModule, type Block, documentationBlocks, PRELUDE } from '../support/doc-blocks.js';
+import {
+  asModule,
+  type Block,
+  documentationBlocks,
+  exampleBlocks,
+  PRELUDE,
+} from '../support/doc-blocks.js';
 import { FRAMEWORKS, JOBS } from '../support/doc-frameworks.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -99,7 +105,10 @@ function typeErrors(all: readonly Block[]): string[] {
 test('the TypeScript compiles, and the check finds what does not', () => {
   const code = "await hf.enqueue(sendReceipt, { orderId: 9182 });\nhf.enqueue(sendReceipt, 'no');";
   const wrong: Block = { page: 'a wrong page', line: 10, info: 'ts', section: '', code };
-  const errors = typeErrors([...blocks.filter(({ info }) => info === 'ts'), wrong]);
+  const examples = exampleBlocks(ROOT);
+  expect(examples.length).toBeGreaterThan(40);
+  const all = [...blocks.filter(({ info }) => info === 'ts'), ...examples, wrong];
+  const errors = typeErrors(all);
   expect(errors.filter((error) => !error.startsWith('a wrong page'))).toEqual([]);
   expect(errors).toEqual([expect.stringMatching(/^a wrong page:12 TS2345: .*'string'/)]);
 });

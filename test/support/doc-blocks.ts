@@ -27,6 +27,33 @@ export function documentationBlocks(root: string): Block[] {
     .flatMap((page) => blocksOf(page, readFileSync(join(root, page), 'utf8')));
 }
 
+/** What an `@example` takes for granted, beside the names of the prelude. */
+const IMPORTS = [
+  "import { createServer } from 'node:http'; import { register } from 'prom-client';",
+  "import { Cancel, DeadLetter, guardTable, holdfast, job, RetryLater, shardedKey, shardedKeys, Snooze } from 'holdfast';",
+  "import { collectMetrics, metricsFetch, metricsHandler, meterMetrics, registerMetrics } from 'holdfast/metrics';",
+  "import { defineConfig } from 'holdfast/config';",
+  "import { fromDrizzle, fromKnex, fromKysely, fromPg, fromPostgresJs, fromPrisma } from 'holdfast/adapters';",
+  "import { advance, cloneDatabase, drain, expectEnqueued, makeJob, makeTemplate, startPglite } from '@holdfast/testing';",
+  "import { survivesFaults, testJob, useHoldfast } from '@holdfast/testing';",
+  "import { dashboard, nodeHandler, serveDashboard } from '@holdfast/dashboard';",
+  "import { findEmbedded, startEmbedded } from '@holdfast/embedded';",
+].join(' ');
+
+/** The `@example` of every JSDoc comment in the sources of the packages. */
+export function exampleBlocks(root: string): Block[] {
+  const names = readdirSync(join(root, 'packages'), { recursive: true }).map(String);
+  const sources = names.filter((name) => /^[^/]+\/src\/.*(?<!\.test)\.ts$/.test(name));
+  return sources.flatMap((name) => {
+    const text = readFileSync(join(root, 'packages', name), 'utf8');
+    return [...text.matchAll(/^ *\* @example((?:(?!\*\/|\* @)[\s\S])*)/gm)].map((found) => {
+      const code = (found[1] as string).replace(/\n *\* ?/g, '\n').trim();
+      const line = text.slice(0, found.index).split('\n').length - 1;
+      return { page: name, line, info: 'ts', section: '', code: `${IMPORTS}\n${code}` };
+    });
+  });
+}
+
 function blocksOf(page: string, text: string): Block[] {
   const blocks: Block[] = [];
   let section = '';

@@ -18,6 +18,10 @@ import { matching } from './routes.js';
 /** Mount it where your requests for `path` and all below it go. */
 export type DashboardHandler = (request: Request) => Promise<Response>;
 
+/**
+ * Makes the dashboard for your own server. Mount it behind your login.
+ * @example const handle = dashboard(hf, { path: '/ops/jobs', token: 'a secret of 16 or more' });
+ */
 export function dashboard(hf: Holdfast, options: DashboardOptions = {}): DashboardHandler {
   return handlerOf(contextOf(hf, checkOptions(options)));
 }

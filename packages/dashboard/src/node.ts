@@ -6,6 +6,7 @@ import type { DashboardHandler } from './dashboard.js';
 /** What frameworks add: the path before they cut it, and a body that was read already. */
 type Incoming = IncomingMessage & { readonly originalUrl?: string; readonly body?: unknown };
 
+/** Serves requests of `node:http`. */
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 function bodyOf(request: Incoming): string | ReadableStream<Uint8Array> | null {
@@ -63,8 +64,8 @@ async function write(answer: Response, response: ServerResponse): Promise<void> 
 }
 
 /**
- * `createServer(nodeHandler(dashboard(hf, options)))`, `app.use('/ops', nodeHandler(…))`. It never rejects: few hosts
- * look at what a handler returns, and a rejection that nobody looks at ends the process.
+ * Serves the dashboard from `node:http`, and so from Express and Fastify. It never rejects.
+ * @example createServer(nodeHandler(dashboard(hf, { loopback: true }))).listen(7433, '127.0.0.1');
  */
 export function nodeHandler(handle: DashboardHandler): NodeHandler {
   return async (request, response) => {

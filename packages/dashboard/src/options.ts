@@ -4,32 +4,33 @@ import { checkKnown, type Known, shown } from 'holdfast/internal';
 import type { Redact } from './guard/redact.js';
 import type { LabHook } from './pages/live-lab.js';
 
-/** Who looks, and whether he may act. */
+/** Who looks, and whether they may act. */
 export interface Visitor {
-  /** Kept in the audit. */
+  /** Their name, for the audit. */
   readonly actor: string;
-  /** Only where the dashboard allows it at all. Default false. */
+  /** May act, if the dashboard's own `write` is true too. Default false. */
   readonly write?: boolean;
 }
 
+/** Options of the dashboard. */
 export interface DashboardOptions {
   /** Where it is mounted, such as `/ops/jobs`. Default `/`. */
   readonly path?: string;
-  /** Let people act on jobs, queues, schedules and workers. Default false: they look. */
+  /** Let people act on jobs, queues, schedules and workers. Default false: they only look. */
   readonly write?: boolean;
-  /** Whoever knows it is let in, by a form or as a bearer token. At least 16 characters. */
+  /** Lets in everybody who knows it, by a form or as a bearer token. At least 16 characters. Default: none. */
   readonly token?: string;
-  /** A sign-in of your own: who makes this request? Null: nobody who may see it. */
+  /** Your own sign-in: returns who makes the request, or null to refuse it. Default: none. */
   readonly authorise?: (request: Request) => Visitor | null | Promise<Visitor | null>;
-  /** Let in every request to a loopback name that no proxy has passed on. Only for a server bound to 127.0.0.1. */
+  /** Let in direct requests to a loopback name. Only for a server bound to 127.0.0.1. Default false. */
   readonly loopback?: boolean;
   /** Names under which it answers, such as `ops.example.com`. Default: any; with `loopback`, loopback names. */
   readonly hosts?: readonly string[];
-  /** Sees payloads, results, headers and errors before anybody does; what it returns is shown instead. */
+  /** Gets each payload, result, header and error; what it returns is shown instead. Default: all is shown. */
   readonly redact?: Redact;
-  /** Who acts, for the audit, where `authorise` does not say. Default `dashboard`. */
+  /** The name in the audit if `authorise` gives none. Default `dashboard`. */
   readonly actor?: string;
-  /** For a demo: a fleet whose processes people may kill and freeze from the page. */
+  /** For a demo: a fleet whose processes people kill and freeze on the page. Default: none. */
   readonly lab?: LabHook;
 }
 

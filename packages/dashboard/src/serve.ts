@@ -11,23 +11,31 @@ import { DASHBOARD_OPTIONS, type DashboardOptions } from './options.js';
 
 export const DEFAULT_PORT = 7433;
 
+/** Where `serveDashboard()` listens, and what it shows. */
 export interface ServeOptions extends Omit<DashboardOptions, 'loopback'> {
-  /** Default 127.0.0.1. */
+  /** The address to listen on. Default 127.0.0.1. */
   readonly host?: string;
-  /** 0: any that is free. Default 7433. */
+  /** The port; 0: any that is free. Default 7433. */
   readonly port?: number;
 }
 
 const { loopback: _, ...COMMON } = DASHBOARD_OPTIONS;
 const OPTIONS = { ...COMMON, host: true, port: true } as const satisfies Known<ServeOptions>;
 
+/** A running dashboard. */
 export interface DashboardServer {
   /** Where it is. */
   readonly url: string;
   readonly port: number;
+  /** Stops serving; resolves when every request has ended. */
   close(): Promise<void>;
 }
 
+/**
+ * Serves the dashboard on a port of its own.
+ * @example
+ * const { url, close } = await serveDashboard(hf, { port: 7433 });
+ */
 export async function serveDashboard(
   hf: Holdfast,
   options: ServeOptions = {},

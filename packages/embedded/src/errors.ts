@@ -4,6 +4,7 @@
  */
 import { brand } from 'holdfast/internal';
 
+/** What is wrong: docs/embedded.md explains each code. */
 export type EmbeddedErrorCode =
   | 'unsupported_platform'
   | 'binaries_missing'
@@ -20,11 +21,13 @@ export type EmbeddedErrorCode =
   | 'adopted'
   | 'stopped';
 
+/** Why the server did not start, or did not stop. */
 export class EmbeddedPostgresError extends Error {
   static {
     brand(EmbeddedPostgresError, 'EmbeddedPostgresError');
   }
 
+  /** What is wrong, to branch on. */
   readonly code: EmbeddedErrorCode;
 
   constructor(code: EmbeddedErrorCode, message: string, cause?: unknown) {

@@ -4,6 +4,7 @@ import { readPostmasterFile } from './cluster/cluster.js';
 import { isAlive, isPostmasterOf } from './server/processes.js';
 import { readState } from './state.js';
 
+/** An embedded server that was started before. */
 export interface FoundServer {
   readonly dataDir: string;
   /** Null: it does not run. */
@@ -12,7 +13,10 @@ export interface FoundServer {
   readonly supervised: boolean;
 }
 
-/** Null: there has never been one in this folder. Throws where its state cannot be read. */
+/**
+ * Looks for the embedded server of a project folder; null: there has never been one.
+ * @example const server = findEmbedded(process.cwd());
+ */
 export function findEmbedded(folder: string): FoundServer | null {
   const wanted = resolve(folder, '.holdfast', 'postgres');
   const state = readState(`${wanted}.state.json`);

@@ -6,16 +6,17 @@
 import { type Known, unknownOption } from 'holdfast/internal';
 import { EmbeddedPostgresError } from './errors.js';
 
+/** Options of `startEmbedded()`. */
 export interface EmbeddedOptions {
   /** Where the data lives between runs. Default: `.holdfast/postgres` in the current folder. */
   dataDir?: string;
-  /** A fresh folder under the system's temporary folder, deleted at stop or when this process dies. */
+  /** Use a temporary folder, deleted at stop or when this process dies. Default false. */
   throwaway?: boolean;
-  /** Further PostgreSQL settings. They do not reach a server that is adopted. */
+  /** Further Postgres settings. They do not reach an adopted server. Default: none. */
   settings?: Record<string, string | number | boolean>;
-  /** Told in plain words what happens, for a command line to print. */
+  /** Called with a line for people about each step. Default: nothing. */
   onProgress?: (message: string) => void;
-  /** A folder with `bin`, `lib` and `share`, instead of the installed npm package. */
+  /** A folder with `bin`, `lib` and `share`. Default: the installed npm package. */
   binariesDir?: string;
 }
 

@@ -20,7 +20,12 @@ import { readState } from './state.js';
 // Longer than a first start takes on a slow, busy machine: the other one may just be doing that.
 const lockMs = 180_000;
 
-/** Starts, or adopts, the PostgreSQL server of a data directory. It stops at `stop()` or when this process ends. */
+/**
+ * Starts, or adopts, the Postgres of a folder. It stops at `stop()` or when this process ends.
+ * @example
+ * const server = await startEmbedded({ throwaway: true });
+ * const local = holdfast({ connectionString: server.url });
+ */
 export async function startEmbedded(options: EmbeddedOptions = {}): Promise<EmbeddedServer> {
   checkOptions(options);
   let site: Site | undefined;

@@ -16,6 +16,7 @@ import { type JobChanges, type UpdateChoice, update } from './api/act/update.js'
 import { examine } from './api/doctor/doctor.js';
 import { Backpressure } from './api/enqueue/backpressure.js';
 import { enqueuer } from './api/enqueue/enqueuer.js';
+import type { Holdfast } from './api/holdfast.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
 import { gaugesReader } from './api/look/gauges.js';
 import { looking } from './api/look/look.js';
@@ -61,11 +62,11 @@ import { emitterOf } from './worker/events.js';
 import type { WorkerOptions } from './worker/options.js';
 import { Worker } from './worker/worker.js';
 
+export type { Holdfast };
+
 const CLOSE_MS = 500;
 const OBSERVER_MS = 5_000;
 const MEET_MS = 1_000;
-
-export type Holdfast = ReturnType<typeof holdfast>;
 
 /** What the test kit needs of a Holdfast beside its methods. */
 export interface HoldfastParts {
@@ -85,7 +86,13 @@ const parts = new WeakMap<object, HoldfastParts>();
 /** Undefined for an object that `holdfast()` has not made. */
 export const partsOf = (hf: object): HoldfastParts | undefined => parts.get(hf);
 
-export function holdfast(options: HoldfastOptions = {}) {
+/**
+ * Connects to a database. Connections open when they are needed.
+ * @example
+ * const hf = holdfast({ connectionString: 'postgres://localhost/shop' });
+ * await hf.migrate();
+ */
+export function holdfast(options: HoldfastOptions = {}): Holdfast {
   checkHoldfast(options);
   const { address, besidePool } = findAddress(options, process.env);
   const schema = checkSchemaName(options.schema ?? 'holdfast');
@@ -173,7 +180,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     ]);
   }
 
-  const hf = {
+  const hf: Holdfast = {
     schema,
     ...looking(access),
     ...byId(access),
@@ -203,7 +210,6 @@ export function holdfast(options: HoldfastOptions = {}) {
       return enqueued as Enqueued;
     },
 
-    /** All in one statement, in the order given: `enqueueMany(ids.map((id) => receipt.item({ id })))`. */
     enqueueMany,
 
     worker(workerOptions: WorkerOptions = {}): Worker {
@@ -214,43 +220,31 @@ export function holdfast(options: HoldfastOptions = {}) {
       return new Worker(deps, workerOptions);
     },
 
-    /** Brings the schema to what this version needs. Safe to call from every process at its start. */
     migrate: async (): Promise<MigrationState[]> =>
       withClient(pool(), (client) => migrate(client, schema)),
     migrationStates: async (): Promise<MigrationState[]> => migrationStates(pool(), schema),
     pendingSql: async (): Promise<string> => pendingSql(pool(), schema),
 
-    /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
     update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
       update(access, id, changes, choice),
-    /**
-     * Resolves when the job has ended, well or not: completed, cancelled, discarded, or a dead letter. Rejects with
-     * JOB_UNKNOWN when neither the queue nor its archive has it. With the definition, `hf.wait(job, id)`, its result has
-     * the declared type.
-     */
     wait: waiting.wait,
-    /** What people did to jobs, queues and workers, the latest first. */
     audit: (request?: AuditRequest): Promise<AuditPage> => auditPage(access, request),
-    /** Looks for everything that is known to go wrong, and says why it matters and what to do. */
     doctor: async () => {
       checkOpen();
       await meet();
       return examine(access);
     },
 
-    /** Calls the listener for every event of every worker made here and for every enqueue; returns how to stop. */
     onEvent(listener: (event: WorkerEvent) => void): () => void {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
-    /** How much waits, runs and is dead in every queue, and who is alive. */
     gauges: async (): Promise<Gauges> => {
       await meet();
       return readGauges();
     },
 
     close,
-    /** `await using hf = holdfast()`: it is closed where its scope ends. */
     [Symbol.asyncDispose]: close,
   };
   parts.set(hf, {

@@ -33,7 +33,10 @@ const OF_FLEET = [
   `UPDATE holdfast.rates AS r SET started_tat = r.started_tat - ${BY}`,
 ];
 
-/** As if so much time had passed: `await advance(hf, '1h')`. */
+/**
+ * Moves time forward for all jobs and schedules.
+ * @example await advance(hf, '1h');
+ */
 export async function advance(hf: Holdfast, by: Duration): Promise<void> {
   const { ownPool, schema } = depsOf(hf);
   const ms = String(durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS }));
@@ -46,7 +49,7 @@ export async function advance(hf: Holdfast, by: Duration): Promise<void> {
 
 const SIDE_TABLES = ['', '_archive', '_claims', '_idempotency', '_unique', '_effects'];
 
-/** Empties every queue with its archive, keys and markers, and forgets what rates have counted. Queues, their settings and your tables stay. */
+/** Empties every queue with its archive, keys and markers, and resets rates. Queues, settings and your tables stay. */
 export async function clearJobs(hf: Holdfast): Promise<void> {
   const { ownPool, schema } = depsOf(hf);
   await withTransaction(ownPool, async (tx) => {

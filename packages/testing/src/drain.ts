@@ -18,6 +18,7 @@ import { depsOf, invalid } from './deps.js';
 import { nextDueMs, pausedKey, pendingKinds, queueStates } from './rows.js';
 import { outcomeOf, type TestOutcome, TestWorker } from './test-worker.js';
 
+/** Which jobs `drain()` runs. */
 export interface DrainOptions {
   /** A worker with its handlers, that does not run: `hf.worker().handle(job, handler)`. */
   readonly worker: Worker;
@@ -44,6 +45,12 @@ export type DrainCounts = Readonly<Record<Exclude<TestOutcome, 'crashed'>, numbe
   readonly left: number;
 };
 
+/**
+ * Runs all jobs of a worker's queues, and moves time forward until none is left.
+ * @example
+ * worker.handle(sendReceipt, async ({ payload }) => mail.send(payload.orderId));
+ * const { completed } = await drain(hf, { worker, until: '1h' });
+ */
 export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainCounts> {
   const deps = depsOf(hf);
   const { ownPool, schema } = deps;

@@ -20,12 +20,15 @@ export type DeepPartial<Value> = Value extends readonly unknown[]
 export interface EnqueuedMatch<Input = unknown> {
   /** The name of the type, or the job itself: then its payload is checked by the compiler. */
   readonly type?: string | JobDefinition<Input, unknown>;
+  /** Its partition key. */
   readonly partitionKey?: string;
+  /** Default: any queue. */
   readonly queue?: string;
   /** Objects may have more than is written here; arrays and values must be equal. */
   readonly payload?: DeepPartial<Input>;
 }
 
+/** Where `expectEnqueued()` looks. */
 export interface ExpectOptions extends Target {
   /** Your transaction: what it has written counts too. */
   readonly tx?: Queryable;
@@ -35,7 +38,7 @@ const OPTIONS = { hf: true, tx: true } as const satisfies Known<ExpectOptions>;
 const FIELDS = ['type', 'partitionKey', 'queue', 'payload'];
 const SHOWN = 10;
 
-/** The jobs that wait or run and match, in the order in which they were written. */
+/** Returns the jobs that wait or run and match, in the order of their enqueues. */
 export async function allEnqueued<Input = unknown>(
   match: EnqueuedMatch<Input> = {},
   options: ExpectOptions = {},
@@ -44,7 +47,10 @@ export async function allEnqueued<Input = unknown>(
   return (await waiting(options)).filter((job) => matches(job, match));
 }
 
-/** Passes if at least one job that waits or runs matches, and returns the first. */
+/**
+ * Passes if a job that waits or runs matches, and returns the first.
+ * @example await expectEnqueued({ type: 'send_receipt', payload: { orderId: 9182 } }, { hf });
+ */
 export async function expectEnqueued<Input = unknown>(
   match: EnqueuedMatch<Input>,
   options: ExpectOptions = {},

@@ -25,6 +25,7 @@ export type MadeState =
   | 'cancelled'
   | 'suspect';
 
+/** How `makeJob()` makes the job. */
 export interface MakeJobOptions extends Target, TrialOptions {
   /** Of a delayed job. Default 1 h. */
   readonly delay?: Duration;
@@ -58,6 +59,10 @@ const OUTCOMES: Partial<Record<MadeState, (reason: string) => void>> = {
   },
 };
 
+/**
+ * Makes a job in the state you name.
+ * @example const dead = await makeJob('dead_letter', sendReceipt, { orderId: 9182 }, { reason: 'no mailbox' });
+ */
 export async function makeJob<Input, Output>(
   state: MadeState,
   job: JobDefinition<Input, Output>,

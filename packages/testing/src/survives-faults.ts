@@ -16,6 +16,7 @@ import { type Target, target } from './target.js';
 import { outcomeOf } from './test-worker.js';
 import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
 
+/** Options of `survivesFaults()`. */
 export interface SurvivalOptions extends Target, Omit<TrialOptions, 'attempt'> {
   /** How often the effect has happened so far: count rows, or the calls of a fake. */
   readonly effect: () => number | Promise<number>;
@@ -32,6 +33,7 @@ const OPTIONS = {
   ...{ effect: true, onceGap: true },
 } as const satisfies Known<SurvivalOptions>;
 
+/** Which faults were tried. */
 export interface SurvivalReport {
   /** What was tried, in words. */
   readonly tried: readonly string[];
@@ -52,6 +54,13 @@ const MAX_STEPS = 20;
 const DURABLE: readonly Step['kind'][] = ['once', 'marker', ...COMMITS];
 const MAX_ATTEMPTS = 20;
 
+/**
+ * Runs a handler through crashes and lost answers at every step, and throws if its effect happens twice or not at all.
+ * @example
+ * let sent = 0;
+ * const handler = async () => void sent++;
+ * await survivesFaults(sendReceipt, handler, { orderId: 9182 }, { effect: () => sent });
+ */
 export async function survivesFaults<Input, Payload, Result>(
   job: JobDefinition<Input, Payload, Result>,
   handler: TestHandler<Payload, NoInfer<Result>>,

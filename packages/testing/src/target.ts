@@ -6,6 +6,7 @@ import type { Holdfast } from 'holdfast';
 import { depsOf, type TestDeps } from './deps.js';
 import { isShared, sharedPglite } from './pglite/pglite.js';
 
+/** The Holdfast that a helper uses. */
 export interface Target {
   /** Default: what `useHoldfast` was given; without that, a PGlite that all tests of the process share. */
   readonly hf?: Holdfast;
@@ -13,7 +14,10 @@ export interface Target {
 
 let chosen: Holdfast | null = null;
 
-/** From now on, calls that name no `hf` work on this one. Null: on the shared PGlite again. */
+/**
+ * Calls that name no `hf` use this one from now on; null: the shared PGlite again.
+ * @example useHoldfast(hf);
+ */
 export function useHoldfast(hf: Holdfast | null): void {
   // Refuses what is no Holdfast here, and not in the first test that needs it.
   if (hf !== null) depsOf(hf);

@@ -7,9 +7,11 @@ import { randomBytes } from 'node:crypto';
 import { migrate, quoteName } from 'holdfast/internal';
 import pg from 'pg';
 
+/** A database of a test. Drop it when the test is over. */
 export interface TestDatabase extends AsyncDisposable {
   readonly url: string;
   readonly name: string;
+  /** Drops the database. */
   drop(): Promise<void>;
 }
 
@@ -31,7 +33,10 @@ async function onServer<Value>(url: string, work: (client: pg.Client) => Promise
   }
 }
 
-/** Makes a database, migrates it, and returns its name for `cloneDatabase`. */
+/**
+ * Makes and migrates a database; returns its name for `cloneDatabase()`.
+ * @example const template = await makeTemplate('postgres://localhost/postgres');
+ */
 export async function makeTemplate(serverUrl: string, schema = 'holdfast'): Promise<string> {
   const name = `holdfast_template_${randomBytes(6).toString('hex')}`;
   await onServer(serverUrl, (client) =>
@@ -41,6 +46,10 @@ export async function makeTemplate(serverUrl: string, schema = 'holdfast'): Prom
   return name;
 }
 
+/**
+ * Clones a template in some tens of milliseconds: a database for one test file.
+ * @example await using database = await cloneDatabase('postgres://localhost/postgres', 'holdfast_template_1');
+ */
 export async function cloneDatabase(serverUrl: string, template: string): Promise<TestDatabase> {
   const name = `holdfast_test_${randomBytes(6).toString('hex')}`;
   await onServer(serverUrl, async (client) => {
@@ -52,6 +61,7 @@ export async function cloneDatabase(serverUrl: string, template: string): Promis
   return { url: withDatabase(serverUrl, name), name, drop, [Symbol.asyncDispose]: drop };
 }
 
+/** Drops a database, and ends its connections. */
 export async function dropDatabase(serverUrl: string, name: string): Promise<void> {
   await onServer(serverUrl, (client) =>
     client.query(`DROP DATABASE IF EXISTS ${quoteName(name)} WITH (FORCE)`),

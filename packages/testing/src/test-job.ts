@@ -14,12 +14,15 @@ import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './tri
 
 export type { TestOutcome } from './test-worker.js';
 
+/** The job that `testJob()` runs, and the fault. */
 export interface TestJobOptions extends Target, TrialOptions {
+  /** What goes wrong while it runs. Default: nothing. */
   readonly fault?: Fault;
 }
 
 const OPTIONS = { ...TRIAL_OPTIONS, fault: true } as const satisfies Known<TestJobOptions>;
 
+/** How the job ended. */
 export interface TestJobResult<Result = unknown> {
   readonly id: string;
   readonly outcome: TestOutcome;
@@ -36,8 +39,11 @@ export interface TestJobResult<Result = unknown> {
 }
 
 /**
- * Runs one attempt and tells how it ended. The job stays where that left it: completed in the archive, or
+ * Runs one attempt of a job and returns how it ended. The job stays as the attempt left it: completed in the archive, or
  * waiting for its next attempt.
+ * @example
+ * const { outcome } = await testJob(sendReceipt, async () => {}, { orderId: 9182 });
+ * console.log(outcome); // 'completed'
  */
 export async function testJob<Input, Payload, Result>(
   job: JobDefinition<Input, Payload, Result>,

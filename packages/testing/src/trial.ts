@@ -19,8 +19,10 @@ import { makeDue, type Place, setAttempts } from './rows.js';
 import type { Target } from './target.js';
 import { type AttemptEnd, TestWorker } from './test-worker.js';
 
+/** The handler of a job, as your worker has it. */
 export type TestHandler<Payload, Result = unknown> = JobHandler<Payload, Result>;
 
+/** The job that a test runs. */
 export interface TrialOptions
   extends Pick<EnqueueOptions, 'partitionKey' | 'headers' | 'maxAttempts'> {
   /** Which attempt it is. Default 1. */

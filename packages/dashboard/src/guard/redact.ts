@@ -7,6 +7,7 @@ export interface Shown {
   readonly type: string;
 }
 
+/** Changes what the dashboard shows; returns what to show instead. */
 export type Redact = (value: unknown, shown: Shown) => unknown;
 
 const FAILED = '[hidden: redact failed]';

@@ -6,11 +6,13 @@ export const WORKER_ACTS = ['kill', 'freeze', 'cut', 'continue', 'drain'] as con
 /** What can be done to the fleet, or given to it to do. */
 export const FLEET_ACTS = ['add', 'burst', 'hot-key', 'shards', 'poison'] as const;
 
+/** What a visitor does in the lab. */
 export type LabAct =
   | { readonly act: (typeof WORKER_ACTS)[number]; readonly worker: number }
   | { readonly act: (typeof FLEET_ACTS)[number] }
   | { readonly act: 'enqueue'; readonly key: string };
 
+/** A worker of the lab. */
 export interface LabWorker {
   readonly number: number;
   /** Under which it is registered; null: not yet. */
@@ -20,6 +22,7 @@ export interface LabWorker {
   readonly held: number;
 }
 
+/** The lab at one moment. */
 export interface LabState {
   readonly accepted: number;
   readonly done: number;
@@ -34,6 +37,7 @@ export interface LabState {
   readonly events: readonly { readonly at: number; readonly text: string }[];
 }
 
+/** What drives the lab's pages. */
 export interface LabHook {
   /** Null: it is starting. */
   state(): LabState | null;

@@ -13,6 +13,7 @@ import { type Adopted, stopPostmaster } from './leftover.js';
 import { withLock } from './lock.js';
 import { isAlive, isPostmasterOf } from './processes.js';
 
+/** A running Postgres. It stops with the process that started it. */
 export interface EmbeddedServer extends AsyncDisposable {
   /** A URL of the superuser, with its password. */
   readonly url: string;

@@ -11,31 +11,35 @@ import type { LogLevel } from '../postgres/log/logger-of.js';
 import type { Transaction } from '../postgres/queryable.js';
 import type { Telemetry } from '../tracing/api.js';
 
+/**
+ * Options of `holdfast()`.
+ * @example const hf = holdfast({ connectionString: process.env.DATABASE_URL ?? '', log: 'warn' });
+ */
 export interface HoldfastOptions {
-  /** Default: the database of `connection` or of the pool, or of DATABASE_URL, or of PGHOST, PGUSER, PGDATABASE, … */
+  /** The database. Default: that of `connection` or `pool`, else DATABASE_URL, else PGHOST, PGUSER, PGDATABASE, … */
   readonly connectionString?: string;
-  /** The same and more in the words of `pg`: `ssl`, a function for the password, time limits. */
+  /** The connection in the words of `pg`: `ssl`, a password function, timeouts. Default: none. */
   readonly connection?: pg.ClientConfig;
-  /** A pool of yours for enqueue and handlers' transactions. Workers open their own to the same database. */
+  /** A pool of yours for enqueues and handlers' transactions. Workers open their own. Default: a pool of 10. */
   readonly pool?: pg.Pool;
-  /** Default `holdfast`. */
+  /** The schema with Holdfast's tables. Default `holdfast`. */
   readonly schema?: string;
-  /** Default 1 MiB. */
+  /** The largest payload in bytes. Default 1 MiB, at most 64 MiB. */
   readonly maxPayloadBytes?: number;
-  /** Prepare statements by name. Default true; behind a pooler it is never done. */
+  /** Use prepared statements. Default true; never behind a pooler. */
   readonly prepare?: boolean;
-  /** Whether a pooler such as PgBouncer stands before the database. Default: found out by asking. */
+  /** Whether a pooler such as PgBouncer is in front of the database. Default: Holdfast finds out. */
   readonly pooler?: boolean;
   /**
-   * A direct connection for the sessions of a worker that listen and hold locks, where the other one goes
-   * through a transaction pooler. Default: the connection string.
+   * A direct connection for workers to listen and hold locks on, if the other one leads through a pooler. Default: the
+   * other one.
    */
   readonly listenUrl?: string;
-  /** Anything of the shape of pino. Default: lines on stderr, readable on a terminal, JSON elsewhere. */
+  /** Your logger, shaped like pino's. Default: lines on stderr; JSON if stderr is no terminal. */
   readonly logger?: Logger;
-  /** The least level that is logged. Default: HOLDFAST_LOG, or `info`; a logger of yours has its own. */
+  /** The lowest level that is logged. Default: HOLDFAST_LOG, or `info`. A logger of yours has its own. */
   readonly log?: LogLevel;
-  /** Sees the facts of every line before the logger does; what it returns is logged instead. */
+  /** Gets the facts of every log line; what it returns is logged instead. Default: nothing is changed. */
   readonly redact?: Redact;
   /** OpenTelemetry's API, `import * as telemetry from '@opentelemetry/api'`. Default: no traces. */
   readonly telemetry?: Telemetry;
@@ -47,14 +51,18 @@ const HOLDFAST_OPTIONS = {
   ...{ log: true, logger: true, redact: true },
 } as const satisfies Known<HoldfastOptions>;
 
+/**
+ * Options of an enqueue call, beside those of the job.
+ * @example await hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: client, onFull: 'error' });
+ */
 export interface EnqueueCall {
-  /** Your transaction: anything with `query(text, params)`, or one of the adapters. Leave it out if there is none. */
+  /** Your transaction: anything with `query(text, params)`, or an adapter. Default: none; the call commits by itself. */
   readonly tx?: Transaction;
-  /** When an idempotency key stands for other work: throw (default), or return the job that stands. */
+  /** If the idempotency key belongs to other work: throw (`'error'`, default), or return that job (`'existing'`). */
   readonly onMismatch?: 'error' | 'existing';
-  /** When more jobs wait than `maxPending` of the queue: throw (default), or wait for room. Not with `tx`. */
+  /** If the queue holds `maxPending` jobs: throw (`'error'`, default), or wait for room (`'wait'`, not with `tx`). */
   readonly onFull?: 'error' | 'wait';
-  /** How long to wait for room; default 30 s. */
+  /** With `onFull: 'wait'`: how long to wait for room. Default 30 s, at most a day. */
   readonly fullTimeout?: Duration;
 }
 

@@ -7,7 +7,10 @@ import { HoldfastError } from '../job/errors/errors.js';
 import { checkSchemaName, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 
-/** `table` may be qualified (`public.receipts`); both parts are quoted. Safe to call again. */
+/**
+ * Puts a trigger on a table with a column `fence_token`: it rejects writes of a handler that lost its job. Safe to repeat.
+ * @example await guardTable(client, 'public.receipts');
+ */
 export async function guardTable(db: Queryable, table: string, schema = 'holdfast'): Promise<void> {
   const parts = table.split('.');
   if (parts.length > 2 || parts.some((part) => part === '' || part.includes('\0'))) {
@@ -23,7 +26,7 @@ export async function guardTable(db: Queryable, table: string, schema = 'holdfas
   );
 }
 
-/** True for the error that a guarded table raises for a stale token. */
+/** Whether a guarded table rejected the write because of a stale token. */
 export function isStaleFence(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === 'HF001';
 }

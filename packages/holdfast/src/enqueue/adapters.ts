@@ -45,13 +45,16 @@ function withQuestionMarks(text: string, params: readonly unknown[]) {
   return { sql, values: values as never[] };
 }
 
-/** pg: a client on which BEGIN was run. */
+/** pg: a client on which you ran BEGIN. You may pass the client itself as `tx`. */
 export function fromPg(client: Transaction): Queryable {
   checkTx(client);
   return client;
 }
 
-/** postgres.js: the `sql` of `sql.begin(async (sql) => …)`, or a reserved one on which BEGIN was run. */
+/**
+ * postgres.js: the `sql` of `sql.begin(async (sql) => …)`, or a reserved one on which you ran BEGIN.
+ * @example await sql.begin((tx) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromPostgresJs(tx) }));
+ */
 export function fromPostgresJs(
   sql: { unsafe(text: string, params?: never[]): PromiseLike<unknown> } & (
     | { savepoint: unknown }
@@ -69,7 +72,13 @@ export function fromPostgresJs(
   };
 }
 
-/** Kysely: the `trx` of `db.transaction().execute(async (trx) => …)`. */
+/**
+ * Kysely: the `trx` of `db.transaction().execute(async (trx) => …)`.
+ * @example
+ * await kysely.transaction().execute(async (trx) => {
+ *   await hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromKysely(trx) });
+ * });
+ */
 export function fromKysely(trx: {
   readonly isTransaction: true;
   executeQuery(query: never, ...rest: never[]): Promise<{ rows: unknown[] }>;
@@ -86,7 +95,10 @@ export function fromKysely(trx: {
   };
 }
 
-/** Knex: the `trx` of `knex.transaction(async (trx) => …)`. */
+/**
+ * Knex: the `trx` of `knex.transaction(async (trx) => …)`.
+ * @example await knex.transaction((trx) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromKnex(trx) }));
+ */
 export function fromKnex(trx: {
   isCompleted(): boolean;
   raw(sql: string, bindings: never[]): PromiseLike<unknown>;
@@ -124,7 +136,10 @@ export function fromDrizzle(
   };
 }
 
-/** Prisma: the `tx` of `prisma.$transaction(async (tx) => …)`. */
+/**
+ * Prisma: the `tx` of `prisma.$transaction(async (tx) => …)`.
+ * @example await prisma.$transaction((tx) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromPrisma(tx) }));
+ */
 export function fromPrisma(tx: {
   $connect?: never;
   $queryRawUnsafe(text: string, ...params: never[]): PromiseLike<unknown>;

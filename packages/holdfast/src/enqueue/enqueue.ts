@@ -23,7 +23,9 @@ import type { Executor } from '../postgres/queryable.js';
 import { dropKeys, insert, insertWithKeys, type NewJob } from './insert.js';
 import { insertFolded } from './unique.js';
 
+/** The job that an enqueue wrote or found. */
 export interface Enqueued {
+  /** The id of the job. */
   readonly id: string;
   /** True when the idempotency key or the unique key already stood for this job and no new one was written. */
   readonly deduplicated: boolean;

@@ -10,30 +10,29 @@ import { HoldfastError, invalid, shown } from './errors/holdfast-error.js';
 import { checkType } from './key.js';
 import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
 import { type Duration, durationMs } from './options/duration.js';
+import { ENQUEUE_OPTIONS, type EnqueueOptions, type Priority } from './options/enqueue-options.js';
 import { checkKnown, type Known } from './options/known-options.js';
 import { refuseOrdering } from './order.js';
 import type { QueueName } from './queue-name.js';
 import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } from './retry.js';
 import { describeIssues, type StandardSchema } from './standard-schema.js';
-import {
-  checkUniqueBy,
-  type Unique,
-  type UniqueBy,
-  type UniqueOptions,
-  uniqueOf,
-} from './unique.js';
+import { checkUniqueBy, type Unique, type UniqueBy, uniqueOf } from './unique.js';
 
-/** 1 is first. */
-export type Priority = 1 | 2 | 3 | 4;
+export { ENQUEUE_OPTIONS, type EnqueueOptions, type Priority };
 
+/**
+ * Options of `job()`.
+ * @example const receipt = job<{ orderId: number }>('receipt', { maxAttempts: 8, timeout: '30s' });
+ */
 export interface JobOptions<Input, Payload, Result = unknown> {
+  /** Checks payloads: any Standard Schema, such as zod, valibot or arktype. Default: nothing is checked. */
   readonly schema?: StandardSchema<Input, Payload>;
   /**
-   * What the handler returns. It is checked when the handler returns, and again by `hf.wait(job, id)`. A job whose
-   * result does not fit becomes a dead letter at once: another attempt would repeat what the handler did.
+   * Checks what the handler returns, and types `hf.wait(job, id)`. A job whose result does not fit becomes a dead letter,
+   * because a retry would repeat its work. Default: nothing is checked.
    */
   readonly result?: StandardSchema<unknown, Result>;
-  /** Raise it when the shape of the payload changes, and add an upgrade from the version before. */
+  /** The version of the payload's shape. Raise it when you change the shape, and add an upgrade. Default 1. */
   readonly version?: number;
   /**
    * `upgrade[1]` turns a payload of version 1 into one of version 2, and so on. What an older version looked
@@ -41,18 +40,21 @@ export interface JobOptions<Input, Payload, Result = unknown> {
    */
   // biome-ignore lint/suspicious/noExplicitAny: with `unknown` no function that names its type would fit.
   readonly upgrade?: Readonly<Record<number, (old: any) => unknown>>;
+  /** The queue of its jobs. Default `inbox`. */
   readonly queue?: QueueName;
+  /** How often a job is tried before it becomes a dead letter, 1 to 10,000. Default 5. */
   readonly maxAttempts?: number;
-  /** 1 (first) to 4 (last); default 2. No effect in a queue that is read by key. */
+  /** 1 (first) to 4 (last). Default 2. No effect in a queue that is read by key. */
   readonly priority?: Priority;
+  /** How long to wait after a failed attempt. Default: a random time up to 2 s, doubling with each attempt, at most 1 h. */
   readonly retry?: RetryOptions | RetryFunction;
-  /** The handler's time: then its signal is aborted and the attempt fails. Default: none. */
+  /** After this time the handler's signal is aborted and the attempt fails. Default: the worker's. */
   readonly timeout?: Duration;
-  /** Fold enqueues of the same key into one job, by a key of the payload. Default: every enqueue is a job. */
+  /** Folds enqueues of the same key into one job. Default: every enqueue makes a job. */
   readonly unique?: UniqueBy<Input>;
-  /** How many run at once, and how many start in a time, in the whole fleet. Default: no limit. */
+  /** How many run at once and how many start in a time, across the fleet. Default: no limit. */
   readonly limit?: JobLimit<Input>;
-  /** A job of this definition is written when one becomes a dead letter, in the same statement. */
+  /** Enqueued in the same statement when a job becomes a dead letter. Default: none. */
   readonly onDeadLetter?: Teller<PayloadOf<Input>>;
 }
 
@@ -80,31 +82,6 @@ export type JobName<Input, Result = unknown> = [Input] extends [Plain<Input>]
     : 'The result holds what JSON cannot, such as a Date. Return a string.'
   : 'The payload holds what JSON cannot, such as a Date. Enqueue a string and let a schema convert it.';
 
-/** What is said of one job when it is enqueued. */
-export type EnqueueOptions = UsualOptions & OnceOptions;
-
-interface UsualOptions {
-  /** The stream that the job belongs to, such as `order:9182`. Default: a stream of its own. */
-  readonly partitionKey?: string;
-  /** A coarser key, such as `tenant:7`, for queues whose keys take turns (`perGroup`). Default: none. */
-  readonly group?: string;
-  readonly delay?: Duration;
-  readonly runAt?: Date;
-  /** 1 (first) to 4 (last); default 2. */
-  readonly priority?: Priority;
-  readonly maxAttempts?: number;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** The two keys may stand for two different jobs. */
-type OnceOptions =
-  | { readonly idempotencyKey?: string; readonly unique?: false | undefined }
-  | {
-      readonly idempotencyKey?: undefined;
-      /** One job for a key, as long as one stands for it. `false`: not even if the definition says so. */
-      readonly unique?: UniqueOptions | false;
-    };
-
 /** Throws unless it was made by `job()`, of whichever copy of the package. `undone` says what was not done. */
 export function checkDefinition(given: unknown, what: string, undone: string): void {
   const { type, queue, item, read } = (given ?? {}) as Partial<JobDefinition<never, unknown>>;
@@ -113,21 +90,19 @@ export function checkDefinition(given: unknown, what: string, undone: string): v
   throw invalid(`${what} must be a definition, made with job('…'), not ${shown(given)}. ${undone}`);
 }
 
-/** Of one job, not of the call. */
-export const ENQUEUE_OPTIONS = {
-  ...{ partitionKey: true, group: true, idempotencyKey: true, delay: true, runAt: true },
-  ...{ priority: true, maxAttempts: true, headers: true, unique: true },
-} as const satisfies Known<EnqueueOptions>;
-
 const JOB_OPTIONS = {
   ...{ schema: true, result: true, version: true, upgrade: true, queue: true },
   ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
   onDeadLetter: true,
 } as const satisfies Known<JobOptions<unknown, unknown>>;
 
+/** One job for `hf.enqueueMany()`. Make it with `job.item(payload, options)`. */
 export interface EnqueueItem {
+  /** Its definition. */
   readonly job: JobDefinition<never, unknown>;
+  /** What the handler gets. */
   readonly payload: unknown;
+  /** As for `hf.enqueue()`. */
   readonly options: EnqueueOptions;
   /** What `options.unique` and the definition come to. */
   readonly unique?: Unique | null;
@@ -140,22 +115,26 @@ export interface JobDefinition<Input, Payload = Input, Result = unknown> {
   readonly queue: string;
   readonly maxAttempts: number;
   readonly priority: number;
+  /** The handler's time limit; null: the worker's. */
   readonly timeoutMs: number | null;
   readonly hasSchema: boolean;
   readonly hasResultSchema: boolean;
+  /** Null: no limit. */
   readonly limit: Limit | null;
   readonly hasUnique: boolean;
+  /** Where a dead letter is announced; null: nowhere. */
   readonly onDeadLetter: Hook | null;
-  /** Its rate has keys. */
+  /** Whether `limit.rate` has a key. */
   readonly hasLimitKey: boolean;
-  /** For whom a payload counts in the rate; null: the rate has no keys. */
+  /** The key under which a payload counts in the rate; null: the rate has no keys. */
   limitKey(payload: unknown): string | null;
+  /** When a failed attempt is tried again. */
   readonly retry: (attempt: number, error: unknown) => RetryDelay;
-  /** One item for `enqueueMany`. */
+  /** Makes one item for `hf.enqueueMany()`. */
   item(payload: Input, options?: EnqueueOptions): EnqueueItem;
-  /** Checks a payload of the current version; the error names the paths and never the values. */
+  /** Checks a payload of the current version against the schema. The error names paths, never values. */
   check(payload: unknown): Promise<Payload>;
-  /** Checks what a handler returned, or what was kept of it; the error names the paths and never the values. */
+  /** Checks a result against its schema. The error names paths, never values. */
   checkResult(result: unknown): Promise<Result>;
   /**
    * Brings a stored payload of any known version up to the current one, then checks it. Not a promise
@@ -213,6 +192,12 @@ async function fit<Value>(
   throw new HoldfastError(code, `${what} does not fit its schema: ${issues}.`);
 }
 
+/**
+ * Defines a job: its name, the type of its payload, and how it runs. Producers and workers share the definition.
+ * @example
+ * const sendReceipt = job<{ orderId: number }>('send_receipt', { maxAttempts: 8, timeout: '30s' });
+ * await hf.enqueue(sendReceipt, { orderId: 9182 });
+ */
 export function job<Input = unknown, Result = unknown, Payload = Input>(
   name: JobName<Input, Result>,
   options: JobOptions<Input, Payload, Result> = {},

@@ -7,37 +7,48 @@ import { checkKey } from './key.js';
 import { type Duration, durationMs } from './options/duration.js';
 import { checkKnown, type Known } from './options/known-options.js';
 
+/** How many jobs start in a time. */
 export interface RateOptions {
-  /** So many jobs start in the time of `per`. */
+  /** At most so many jobs start within `per`. */
   readonly limit: number;
-  /** 1 ms to a year. */
+  /** The time of the rate, such as `'1m'`: 1 ms to a year. */
   readonly per: Duration;
-  /** So many may start at once after a pause. Default: a tenth of `limit`, at least 2; 1 for a limit of 1. */
+  /** How many may start at once after a pause. Default: a tenth of `limit`, at least 2; 1 if `limit` is 1. */
   readonly burst?: number;
 }
 
 /** The rate of a job type. */
 export interface JobRate<Input> extends RateOptions {
-  /** Each key has this rate for itself, such as `(payload) => payload.tenant`. */
+  /** Gives each key a rate of its own, such as `(payload) => payload.tenant`. Default: one rate for the type. */
   readonly key?: (payload: Input) => string;
 }
 
+/**
+ * How many jobs run at once and how many start in a time, across the fleet.
+ * @example job('send_mail', { limit: { concurrency: 20, rate: { limit: 100, per: '1m' } } });
+ */
 export interface LimitOptions {
-  /** So many run at once. */
+  /** At most so many jobs run at once, 1 to 1,000,000. Default: any number. */
   readonly concurrency?: number;
+  /** At most so many jobs start in a time. Default: no rate. */
   readonly rate?: RateOptions;
 }
 
+/** The limit of a job type, for the whole fleet. */
 export interface JobLimit<Input> extends LimitOptions {
+  /** At most so many jobs start in a time. Default: no rate. */
   readonly rate?: JobRate<Input>;
 }
 
 /** As the database has it. */
 export interface Limit {
+  /** Jobs that may run at once; null: any number. */
   readonly concurrency: number | null;
+  /** Null: no rate. */
   readonly rate: Rate | null;
 }
 
+/** A rate in force: `limit` starts in `perMs`, and `burst` at once. */
 export interface Rate {
   readonly limit: number;
   readonly perMs: number;

@@ -7,10 +7,11 @@ import { invalid, shown } from './errors/holdfast-error.js';
 
 export type Ordering = 'none' | 'key' | 'key_strict' | 'turns';
 
+/** Whether the jobs of a partition key run in order. */
 export interface OrderOptions {
-  /** `key`: one job of a key after the other, in the order in which they were enqueued. */
+  /** `'key'`: the jobs of a partition key run one at a time, in the order of their enqueues. Default `'none'`. */
   readonly ordering?: 'none' | 'key';
-  /** What a dead letter does to its key: frees it (default), or holds it until a human acts. */
+  /** With `ordering: 'key'`: a dead letter frees its key (`'free'`, default) or holds it until you act (`'hold'`). */
   readonly deadLetters?: 'free' | 'hold';
 }
 

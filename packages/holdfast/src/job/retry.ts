@@ -15,18 +15,31 @@ export interface RetryPolicy {
   capMs: number;
 }
 
-/** A retry policy as users write it: whatever is left out is the default's. */
+/**
+ * How long a failed job waits: a random time.
+ * @example job('call_api', { retry: { base: '5s', factor: 2, cap: '10m' } });
+ */
 export interface RetryOptions {
+  /** The longest wait is `base` × `factor`^attempt, with attempt from 1. Default 1 s. */
   base?: Duration;
+  /** How fast the longest wait grows. Default 2. */
   factor?: number;
+  /** The wait is never longer than this. Default 1 h. */
   cap?: Duration;
 }
 
 const OPTIONS = { base: true, factor: true, cap: true } as const satisfies Known<RetryOptions>;
 
+/**
+ * Returns how long to wait after a failed attempt.
+ * @example job('call_api', { retry: ({ attempt }) => (attempt < 3 ? '1s' : '1m') });
+ */
 export type RetryFunction = (info: {
+  /** The attempt that failed, from 1. */
   attempt: number;
+  /** What the handler threw. */
   error: unknown;
+  /** A number from 0 up to 1, for jitter. */
   random: () => number;
 }) => Duration;
 

@@ -6,15 +6,16 @@
 import { invalid, shown } from './errors/holdfast-error.js';
 import { BUCKETS, checkKey, hash32 } from './key.js';
 
+/** How `shardedKey()` picks a shard. */
 export interface ShardOptions {
-  /** The same text always gets the same shard, for example the id of an order of the tenant. */
+  /** The same text always gets the same shard, such as the id of an order. */
   readonly by: string;
 }
 
 /**
- * One of the shards of a key: by a sub-key (`shardedKey('tenant:123', 8, { by: orderId })`), or at
- * random (`shardedKey('tenant:123', 8)`). A producer in SQL gets the shard of a sub-key with
+ * One of the shards of a hot partition key: always the same for a sub-key, else a random one. In SQL:
  * `'tenant:123#shard-' || ((holdfast.hash32(order_id) * 8) >> 32)`.
+ * @example const partitionKey = shardedKey('tenant:123', 8, { by: 'order:9182' });
  */
 export function shardedKey(key: string, shards: number, options?: ShardOptions): string {
   checkSharding(key, shards);
@@ -22,7 +23,10 @@ export function shardedKey(key: string, shards: number, options?: ShardOptions):
   return shardName(key, shardOf(checkSubKey(options), shards));
 }
 
-/** A function that returns the shards of a key in turn, from a random one on. */
+/**
+ * Returns a function that returns the shards of a key in turn.
+ * @example const nextKey = shardedKeys('tenant:123', 8);
+ */
 export function shardedKeys(key: string, shards: number): () => string {
   checkSharding(key, shards);
   // Many short-lived producers that all began at shard 0 would make it the hot one.

@@ -47,8 +47,10 @@ const ROWS = [
   ['restore', 'operator', 'discarded', 'dead_letter', REPLAYED],
 ] as const satisfies readonly Row[];
 
+/** What moves a job from state to state. */
 export type Verb = (typeof ROWS)[number][0];
 
+/** One way a job goes from state to state. */
 export interface Transition {
   readonly verb: Verb;
   readonly by: 'worker' | 'owner' | 'maintenance' | 'operator';
@@ -58,6 +60,7 @@ export interface Transition {
   readonly guard: string;
 }
 
+/** Every way a job may go from state to state. */
 export const TRANSITIONS: readonly Transition[] = ROWS.map(([verb, by, from, to, guard]) => ({
   ...{ verb, by, from, to, guard },
 }));

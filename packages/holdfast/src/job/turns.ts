@@ -8,14 +8,15 @@ import { checkKey } from './key.js';
 import { isPlainObject } from './options/known-options.js';
 import { checkOrdering, type Ordering, type OrderOptions, refused } from './order.js';
 
+/** How partition keys and groups share the workers of a queue. */
 export interface TurnOptions {
-  /** At most so many jobs of a key at once, in the whole fleet; `null`: any number. */
+  /** At most so many jobs of a partition key at once, in the whole fleet. Default `null`: any number. */
   readonly perKey?: number | null;
-  /** At most so many jobs of a group at once, in the whole fleet; `null`: any number. */
+  /** At most so many jobs of a group at once, in the whole fleet. Default `null`: any number. */
   readonly perGroup?: number | null;
-  /** Keys take turns: a key with many jobs delays the others by one turn. */
+  /** Keys take turns: a key with many jobs delays the others by one turn. Default false. */
   readonly fair?: boolean;
-  /** With `fair`: how many jobs a key gets a turn. Default 1 for each. */
+  /** With `fair`: how many jobs a key gets in a turn. Default 1 for each. */
   readonly weights?: Readonly<Record<string, number>>;
 }
 

@@ -10,6 +10,7 @@ import { checkKnown, type Known } from './options/known-options.js';
 const WHILES = ['pending', 'running', 'kept'] as const;
 const CONFLICTS = ['ignore', 'replace', 'later'] as const;
 
+/** How long a unique key holds, and what a second enqueue does. */
 export interface UniqueTerms {
   /**
    * How long a job stands for its key. `pending` (default): until it is claimed for the first time. `running`: until it
@@ -21,11 +22,16 @@ export interface UniqueTerms {
    * new payload, priority and time; if it runs already, a new job waits behind it. `later`: a new job unless one waits.
    */
   readonly onConflict?: (typeof CONFLICTS)[number];
-  /** Of `kept`: counted from the enqueue. Default: `idempotencyRetention` of the queue. */
+  /** With `while: 'kept'`: how long, counted from the enqueue. Default: the queue's `idempotencyRetention`. */
   readonly window?: Duration;
 }
 
+/**
+ * One job per key.
+ * @example await hf.enqueue(sendReceipt, { orderId: 9182 }, { unique: { key: 'receipt:9182' } });
+ */
 export interface UniqueOptions extends UniqueTerms {
+  /** Enqueues with the same key share one job. */
   readonly key: string;
 }
 

@@ -182,6 +182,7 @@ export const DATABASE_METRICS = {
   ),
 };
 
+/** Every metric that Holdfast exports. */
 export const CATALOGUE: readonly MetricDefinition[] = [
   ...Object.values(JOB_METRICS),
   ...Object.values(PROCESS_METRICS),

@@ -29,7 +29,10 @@ async function answer(metrics: Metrics, method: string | undefined): Promise<Ans
 const metricsFrom = (from: MetricsSource | Metrics, options: MetricsOptions): Metrics =>
   'text' in from ? from : collectMetrics(from, options);
 
-/** `createServer(metricsHandler(hf))`, `app.get('/metrics', metricsHandler(hf))`. */
+/**
+ * Serves Prometheus' metrics from `node:http` and frameworks on it.
+ * @example createServer(metricsHandler(hf)).listen(9464);
+ */
 export function metricsHandler(
   from: MetricsSource | Metrics,
   options: MetricsOptions = {},
@@ -41,7 +44,12 @@ export function metricsHandler(
   };
 }
 
-/** `app.get('/metrics', (c) => metrics(c.req.raw))` with `const metrics = metricsFetch(hf)`. */
+/**
+ * Serves Prometheus' metrics from frameworks with Requests and Responses.
+ * @example
+ * const metrics = metricsFetch(hf);
+ * const answer = await metrics(new Request('http://localhost/metrics'));
+ */
 export function metricsFetch(
   from: MetricsSource | Metrics,
   options: MetricsOptions = {},

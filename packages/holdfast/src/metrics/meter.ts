@@ -43,10 +43,14 @@ interface Meter {
 
 /** The part of `@opentelemetry/api` that is used. */
 export interface MetricsApi {
+  /** `metrics` of `@opentelemetry/api`. */
   readonly metrics: { getMeter(name: string, version?: string): unknown };
 }
 
-/** `meterMetrics(hf, telemetry)`; returns how to stop. */
+/**
+ * Reports the metrics through OpenTelemetry until you call `close()`.
+ * @example const { close } = meterMetrics(hf, await import('@opentelemetry/api'));
+ */
 export function meterMetrics(
   source: MetricsSource,
   telemetry: MetricsApi,

@@ -12,13 +12,15 @@ import { Registry } from './registry.js';
 export interface MetricsSource {
   /** Calls the listener for every event of every worker and for every enqueue; returns how to stop. */
   onEvent(listener: (event: WorkerEvent) => void): () => void;
+  /** As `hf.gauges()`. */
   gauges(): Promise<Gauges>;
 }
 
+/** What a metrics endpoint reads. */
 export interface MetricsOptions {
-  /** Read the queues' gauges from the database at a scrape. Default true; one process is enough. */
+  /** Read the queues' figures from the database at a scrape. Default true; one process is enough. */
   readonly database?: boolean;
-  /** A reading of the database serves the scrapes of so long. Default 5 s. */
+  /** How long a reading of the database serves further scrapes. Default 5 s. */
   readonly freshFor?: Duration;
   /** How long a scrape waits for the database. Default 5 s. */
   readonly timeout?: Duration;
@@ -30,6 +32,7 @@ const OPTIONS = {
   timeout: true,
 } as const satisfies Known<MetricsOptions>;
 
+/** The metrics of one process. */
 export interface Metrics {
   /** Prometheus' exposition format 0.0.4. */
   text(): Promise<string>;
@@ -62,6 +65,12 @@ export function collectInto(registry: Registry, source: MetricsSource, options: 
   };
 }
 
+/**
+ * Collects the metrics of this process, to serve them as you like.
+ * @example
+ * const metrics = collectMetrics(hf);
+ * console.log(await metrics.text());
+ */
 export function collectMetrics(source: MetricsSource, options: MetricsOptions = {}): Metrics {
   const registry = new Registry();
   const { record, refresh, close } = collectInto(registry, source, options);

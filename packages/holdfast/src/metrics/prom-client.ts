@@ -32,7 +32,10 @@ export interface PromClientRegistry {
   removeSingleMetric(name: string): void;
 }
 
-/** `registerMetrics(hf, register)`; returns how to take them out again. */
+/**
+ * Adds the metrics to a registry of prom-client until you call `close()`.
+ * @example const { close } = registerMetrics(hf, register);
+ */
 export function registerMetrics(
   source: MetricsSource,
   register: PromClientRegistry,

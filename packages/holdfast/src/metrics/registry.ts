@@ -6,6 +6,7 @@
  */
 export type MetricKind = 'counter' | 'gauge' | 'histogram';
 
+/** A metric: its name, kind, help and labels. */
 export interface MetricDefinition {
   readonly name: string;
   readonly kind: MetricKind;

@@ -14,6 +14,7 @@ export const ACTS = [
   ...(['set_limit', 'reset_limit', 'remove_limit'] as const),
 ] as const;
 
+/** What an act in the audit is called. */
 export type ActName = (typeof ACTS)[number];
 
 /** Who acts, as far as he says, and why. */

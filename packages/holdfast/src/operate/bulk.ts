@@ -9,9 +9,11 @@ export interface Found {
   readonly next: string | null;
 }
 
+/** How far a call on many dead letters has come. */
 export interface Step {
   /** Sums over all batches so far. */
   readonly found: number;
+  /** Those that were retried or discarded. */
   readonly moved: number;
   /** There is nothing further. */
   readonly finished: boolean;

@@ -9,18 +9,19 @@ import type { Transaction } from '../postgres/queryable.js';
 
 /** What every act takes, for its row in the audit. */
 export interface ActOptions {
-  /** Why. Kept in the audit; of cancel also in the archive, as `last_error`. */
+  /** Why you do it. Kept in the audit; of a cancelled job also in `lastError`. Default: none. */
   readonly reason?: string;
-  /** Who it was, where the database's role does not say it: the user of your admin page. Kept in the audit. */
+  /** Who does it, if the database role does not say: the user of your admin page. Kept in the audit. Default: none. */
   readonly actor?: string;
-  /** False: it leaves no row in the audit. For programs that do it all day long. */
+  /** False: the act leaves no row in the audit. For programs that act all day. Default true. */
   readonly audit?: boolean;
 }
 
+/** Options of `hf.retry()` and `hf.discard()`. */
 export interface VerbOptions extends ActOptions {
-  /** Default: the one that has the job. */
+  /** The queue of the jobs. Default: Holdfast finds it. */
   readonly queue?: QueueName;
-  /** Your transaction: anything with `query(text, params)`, or one of the adapters. Default: one for each queue. */
+  /** Your transaction: anything with `query(text, params)`, or an adapter. Default: one per queue. */
   readonly tx?: Transaction;
 }
 

@@ -8,7 +8,9 @@ import { type PooledQueries, queryPooled } from './connect/pooled.js';
 import type { Names } from './names.js';
 import { type Columns, load, type Param, type Row, type Statement } from './statement.js';
 
+/** Your database client: anything that runs SQL with `$1` parameters, or an adapter. */
 export interface Queryable {
+  /** Runs one statement and returns its rows. */
   query(
     text: string,
     params?: unknown[],

@@ -7,6 +7,7 @@
  */
 import { delayOf, nextInstant, type Timing } from './instants.js';
 
+/** Which missed ticks become jobs after an outage: none, the last, or all. */
 export type CatchUp = 'none' | 'last' | 'all';
 
 export interface DueSchedule extends Timing {

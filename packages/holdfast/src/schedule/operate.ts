@@ -128,6 +128,7 @@ FROM held AS h`,
   columns: { id: uuid, skipped: text },
 });
 
+/** The job that `schedules.runNow()` wrote. */
 export interface RanNow {
   /** The job, or the one that is not over yet. */
   readonly id: string;

@@ -11,16 +11,23 @@ import type { CatchUp } from './due.js';
 import type { Timing } from './instants.js';
 import { checkZone } from './zone.js';
 
+/** What a tick does while the schedule's last job is not over: skip, queue behind it, or run beside it. */
 export type Overlap = 'skip' | 'queue' | 'allow';
 
+/**
+ * When a schedule fires, and the job that it enqueues.
+ * @example await hf.schedule('digest', { cron: '0 9 * * *', job: sendReceipt, payload: { orderId: 9182 } });
+ */
 export interface ScheduleOptions<Input> {
-  /** Five fields, six with seconds before them, or a name such as `@daily`. */
+  /** When it fires: five fields, six with seconds first, or a name such as `@daily`. */
   readonly cron?: string;
-  /** In place of `cron`: an interval, on a grid that begins with 1970 in UTC. At least 1 s. */
+  /** In place of `cron`: an interval of at least 1 s, counted from 1970 in UTC. */
   readonly every?: Duration;
-  /** Of a cron line. Default `UTC`. */
+  /** The time zone of `cron`, such as `Europe/Berlin`. Default `UTC`. */
   readonly timezone?: string;
+  /** The definition of the jobs that it enqueues. */
   readonly job: JobDefinition<Input, unknown>;
+  /** The payload of every job. */
   readonly payload: PayloadOf<Input>;
   /** Default: a stream of its own for each job; with `overlap: 'queue'`, one for the schedule. */
   readonly partitionKey?: string;

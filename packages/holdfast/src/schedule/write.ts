@@ -78,6 +78,7 @@ ORDER BY 1`,
   columns: { name: text, outcome: text },
 });
 
+/** What a declaration changed, by name. */
 export interface WrittenSchedules {
   /** They are new. */
   readonly made: readonly string[];

@@ -20,6 +20,7 @@ import { LATEST, MIGRATIONS, PROGRAM, type Program } from './migrations.js';
 import { plan, type Step } from './plan.js';
 import { applied, readState, rows } from './state.js';
 
+/** A migration of the schema, and whether it was applied. */
 export interface MigrationState {
   readonly id: number;
   readonly name: string;

@@ -51,19 +51,22 @@ export type WorkerEvent =
     }
   | { readonly kind: 'error'; readonly what: string; readonly error: unknown };
 
+/** A job started or left this worker. */
 export interface JobEvent {
   readonly kind: 'started-job' | SettleResult;
   readonly queue: string;
   readonly id: string;
   readonly type: string;
   readonly generation: number;
-  /** With `started-job`: since when the job has been due. */
+  /** With `started-job`: how long the job had been due. */
   readonly waitedMs?: number;
-  /** With the end of a job that was started: how long its handler took. */
+  /** At the end of a started job: how long its handler took. */
   readonly ranMs?: number;
-  /** With `failed` and `dead_letter`: what was thrown, in which attempt, of how many. */
+  /** With `failed` and `dead_letter`: what was thrown. So are the next two. */
   readonly error?: unknown;
+  /** Which attempt it was. */
   readonly attempt?: number;
+  /** After so many it is a dead letter. */
   readonly maxAttempts?: number;
   /** With `failed`: how long until the next attempt is due. */
   readonly retryInMs?: number;
@@ -132,6 +135,7 @@ export interface ResultRefusedEvent {
 }
 
 type Settle = 'complete' | 'fail' | 'dead_letter' | 'release' | 'snooze' | 'cancel';
+/** The statements of a worker. */
 export type StatementName = 'claim' | Settle;
 
 /** How a job left a worker; `lost` when it was not this worker's to settle any more. */

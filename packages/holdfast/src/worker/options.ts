@@ -8,45 +8,50 @@ import { checkQueueName } from '../postgres/names.js';
 import type { WorkerEvent } from './events.js';
 import { ANSWER_MS } from './time.js';
 
+/**
+ * Options of `hf.worker()`.
+ * @example const mailer = hf.worker({ queues: ['inbox'], concurrency: 20, grace: '60s' });
+ */
 export interface WorkerOptions {
-  /** Default: the queues of the jobs that are handled. */
+  /** The queues to work on. Default: those of the jobs you handle. */
   readonly queues?: readonly QueueName[];
-  /** How many handlers run at once, per queue. Default 10. */
+  /** How many handlers run at once, for each queue. Default 10. */
   readonly concurrency?: number;
-  /** At most this many jobs in one claim. Default 500. */
+  /** At most so many jobs in one claim. Default 500. */
   readonly batchSize?: number;
-  /** At most this many jobs claimed ahead of free handlers; fewer when handlers are slow. Default 1,000. */
+  /** At most so many jobs claimed ahead of free handlers; fewer if handlers are slow. Default 1,000. */
   readonly prefetch?: number;
-  /** How long a claim holds without renewal. Default 90 s. */
+  /** How long a claim lasts unless it is renewed. Default 90 s. */
   readonly lease?: Duration;
-  /** How often leases of running jobs are renewed. Default a third of the lease. */
+  /** How often the leases of running jobs are renewed. Default: a third of the lease. */
   readonly renewEvery?: Duration;
-  /** Default 10 s. */
+  /** How often the worker reports that it is alive. Default 10 s. */
   readonly heartbeat?: Duration;
-  /** A worker that was not seen for so long is dead. Default 30 s. */
+  /** After so long without a heartbeat a worker is dead. Default 30 s. */
   readonly ttl?: Duration;
   /** How often an idle worker looks for jobs. Default 1 s. */
   readonly poll?: Duration;
-  /** Default 10 s. */
+  /** How often it prunes and recovers jobs of dead workers. Default 10 s. */
   readonly maintenance?: Duration;
-  /** A main thread without progress for so long loses its leases and its heartbeat. Default: the lease. */
+  /** If the event loop is blocked this long, the worker stops its heartbeat and its renewals. Default: the lease. */
   readonly stallLimit?: Duration;
-  /** Default time limit of handlers; a job definition may set its own. Default: none. */
+  /** Time limit of handlers whose definition sets none. Default: none. */
   readonly timeout?: Duration;
   /** How long `stop` waits for running handlers. Default 30 s. */
   readonly grace?: Duration;
-  /** After so long, a handler that runs on although its job is gone frees its place and counts as leaked. Default 10 s. */
+  /** How long a handler whose job is gone may run on before it frees its place and counts as leaked. Default 10 s. */
   readonly leakGrace?: Duration;
-  /** With so many leaked handlers the worker drains, as after a signal, to be started anew. Default: it goes on. */
+  /** With so many leaked handlers the worker drains, so that you can restart it. Default: it goes on. */
   readonly maxLeaked?: number;
-  /** Hold a lock on a session of the worker's own, so that others notice its death at once. Default true. */
+  /** Hold a lock on an own connection, so that others notice at once when it dies. Default true. */
   readonly livenessLock?: boolean;
-  /** Get notifications of new jobs instead of polling often. Default true. */
+  /** Be notified of new jobs, and poll less. Default true. */
   readonly notify?: boolean;
   /** Stop on SIGTERM and SIGINT; a second signal exits at once. Default true. */
   readonly handleSignals?: boolean;
+  /** Called for every event of this worker. Default: nothing. */
   readonly onEvent?: (event: WorkerEvent) => void;
-  /** Facts about this worker for the registry, such as a version. */
+  /** Facts about this worker for `hf.workers()`, such as a version. Default: none. */
   readonly metadata?: Readonly<Record<string, string | number | boolean>>;
 }
 

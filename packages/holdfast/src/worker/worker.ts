@@ -43,7 +43,9 @@ import { systemTime } from './time.js';
 
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
 
+/** Runs your handlers. Make it with `hf.worker()`. */
 export class Worker {
+  /** How many jobs this worker has claimed, and how they ended. */
   readonly stats: WorkerStats = noStats();
   readonly #deps: WorkerDeps;
   readonly #settings: Settings;
@@ -86,6 +88,10 @@ export class Worker {
     return { routes: this.#routes as ReadonlyMap<string, Route>, timeoutMs };
   }
 
+  /**
+   * Adds the handler of a job. Call it before `run()`.
+   * @example worker.handle(sendReceipt, async ({ payload }) => mail.send(payload.orderId));
+   */
   handle<Input, Payload, Result>(
     job: JobDefinition<Input, Payload, Result>,
     handler: JobHandler<Payload, NoInfer<Result>>,
@@ -98,8 +104,13 @@ export class Worker {
   }
 
   /**
-   * A handler for several jobs of a type at once. Each is settled by itself: `job.fail(error)` fails one,
-   * `job.done(result)` completes one; of the rest, a return completes all and a throw fails all.
+   * Adds a handler that gets several jobs at once. `job.done(result)` completes one and `job.fail(error)` fails one. When
+   * the handler returns, jobs you did not settle are completed; when it throws, they fail.
+   * @example
+   * worker.handleMany(sendReceipt, { max: 50 }, async (jobs) => {
+   *   const refused = await mail.sendAll(jobs.map(({ payload }) => payload.orderId));
+   *   for (const job of jobs) if (refused.has(job.payload.orderId)) job.fail(new Error('refused'));
+   * });
    */
   handleMany<Input, Payload, Result>(
     job: JobDefinition<Input, Payload, Result>,
@@ -119,7 +130,10 @@ export class Worker {
     throw new HoldfastError('WORKER_STATE', `The worker is ${this.#state}; ${instead}.`);
   }
 
-  /** Starts the worker; resolves when it has stopped. Rejects when it cannot start at all. */
+  /**
+   * Starts the worker; resolves when it has stopped. Rejects if it cannot start at all.
+   * @example await worker.run();
+   */
   async run(): Promise<void> {
     this.#checkNew('make a new one to run again');
     this.#deps.checkOpen();
@@ -215,8 +229,13 @@ export class Worker {
     void this.#stop(this.#settings.graceMs, this.#settings.handleSignals);
   }
 
-  /** Drains and ends: no new claims, running handlers get the grace period, the rest is released. */
-  async stop(options: { grace?: Duration } = {}): Promise<void> {
+  /** Stops the worker: it claims nothing more, gives handlers the grace period, and releases the rest. */
+  async stop(
+    options: {
+      /** How long handlers may run on. Default: the worker's `grace`. */
+      grace?: Duration;
+    } = {},
+  ): Promise<void> {
     checkKnown(options, { grace: true }, 'worker.stop()', 'The worker goes on.');
     return this.#stop(graceMs(options.grace) ?? this.#settings.graceMs, false);
   }

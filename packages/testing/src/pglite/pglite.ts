@@ -26,10 +26,13 @@ import { loadPglite } from './package.js';
 import { pglitePool } from './pool.js';
 import { type PgliteLike, PgliteSession } from './session.js';
 
+/** Options of `startPglite()`. */
 export interface PgliteOptions {
   /** A PGlite of yours, with your tables. Default: a new one, in memory. */
   readonly pglite?: PgliteLike;
+  /** The schema with Holdfast's tables. Default `holdfast`. */
   readonly schema?: string;
+  /** Your logger. Default: lines on stderr. */
   readonly logger?: Logger;
 }
 
@@ -39,11 +42,15 @@ const OPTIONS = {
   logger: true,
 } as const satisfies Known<PgliteOptions>;
 
+/** A Holdfast on a Postgres inside the process. */
 export interface PgliteHoldfast extends AsyncDisposable {
+  /** Already migrated. */
   readonly hf: Holdfast;
   /** For your own tables and for handlers: a pool of `pg`, with all that it can do. */
   readonly pool: pg.Pool;
+  /** The PGlite itself. */
   readonly pglite: PgliteLike;
+  /** Closes the Holdfast, and its PGlite unless it is yours. */
   close(): Promise<void>;
 }
 
@@ -54,7 +61,12 @@ const SETTINGS = Object.entries(ENGINE_SETTINGS)
 /** Nothing connects to it. */
 const NOWHERE = 'postgres://pglite.invalid/pglite';
 
-/** A migrated Holdfast on PGlite. It takes a second; share it between the tests of a file. */
+/**
+ * Starts a migrated Holdfast on PGlite. It takes a second: share it between the tests of a file.
+ * @example
+ * await using kit = await startPglite();
+ * await kit.hf.enqueue(sendReceipt, { orderId: 9182 });
+ */
 export async function startPglite(options: PgliteOptions = {}): Promise<PgliteHoldfast> {
   checkKnown(options, OPTIONS, 'startPglite()', 'Nothing was started.');
   const pglite = options.pglite ?? (await newPglite(options.schema ?? 'holdfast'));

@@ -14,20 +14,21 @@ import { findJobs } from '../look/find-jobs.js';
 import { recordOf } from './acts.js';
 import { finishedOf, type ReplayStep, replaying } from './replay.js';
 
+/** What `hf.archive.replay()` may do, and how. */
 export interface ReplayChoice extends QueueChoice, ActOptions {
-  /** Completed jobs as well: they did their work, and do it once more. */
+  /** Replay completed jobs as well: they do their work once more. Default false. */
   readonly completed?: boolean;
-  /** Discarded jobs only, and as the dead letters that they were: nothing runs. */
+  /** Only discarded jobs, and as the dead letters that they were: nothing runs. Default false. */
   readonly asDeadLetters?: boolean;
-  /** What they did under `ctx.once` is done again. Default false: it is not. */
+  /** Repeat what they did under `ctx.once()`. Default false. */
   readonly repeatEffects?: boolean;
-  /** Only count. */
+  /** Only count. Default false. */
   readonly dryRun?: boolean;
-  /** So many in one transaction; default 1,000, at most 10,000. */
+  /** Jobs in one transaction. Default 1,000, at most 10,000. */
   readonly batch?: number;
-  /** No batch begins after it is aborted; what was done stays done. */
+  /** After it is aborted no batch begins; what was done stays done. Default: none. */
   readonly signal?: AbortSignal;
-  /** Called after every batch. */
+  /** Called after every batch. Default: nothing. */
   readonly onProgress?: (step: ReplayStep) => void;
 }
 
@@ -101,8 +102,9 @@ async function count(access: Access, which: Wanted, choice: ReplayChoice): Promi
 export function archive(access: Access) {
   return {
     /**
-     * Finished jobs wait in their queue again, under their own ids and with all their attempts: cancelled and
-     * discarded ones, for as long as the archive keeps them, and completed ones where that is asked for.
+     * Puts finished jobs back into their queue, under their own ids and with all their attempts: cancelled and discarded
+     * ones as long as the archive keeps them, completed ones if you ask for it.
+     * @example await hf.archive.replay({ type: 'send_receipt', newer: '1d' }, { dryRun: true });
      */
     async replay(asked: WhichFinished, choice: ReplayChoice = {}): Promise<ReplayStep> {
       checkKnown(choice, OPTIONS, 'archive.replay()', 'Nothing was done.');

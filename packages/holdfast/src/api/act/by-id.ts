@@ -39,11 +39,16 @@ export function byId(access: Access) {
   }
 
   return {
-    /** Dead letters run again, with all their attempts. Returns the ids that moved, as the next two do. */
+    /**
+     * Runs dead letters again, with all their attempts. Returns the ids that moved.
+     * @example const moved = await hf.retry(['0199a1c2-7d3e-7000-8000-000000009182'], { reason: 'fixed' });
+     */
     retry: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
       move('retry', ids, checkVerbOptions('retry', options), retryAndHint),
+    /** Moves dead letters to the archive as `discarded`. Returns the ids that moved. */
     discard: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
       move('discard', ids, checkVerbOptions('discard', options), discardJobs),
+    /** Cancels jobs that wait or run; a handler that runs sees its signal aborted. Returns the ids that moved. */
     async cancel(ids: readonly string[], options: CancelOptions = {}): Promise<string[]> {
       const { reason } = checkVerbOptions('cancel', options);
       return move('cancel', ids, options, cancelFor(reason));

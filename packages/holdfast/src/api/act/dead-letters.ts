@@ -17,13 +17,17 @@ import { type DeadLetterGroup, groupView } from '../look/views.js';
 import { discardJobs, type MoveJobs, moveJobs, recordOf, retryAndHint } from './acts.js';
 import { shownFilter } from './archive.js';
 
+/** Which page of dead letters. */
 export interface DeadLettersRequest extends PageChoice {
+  /** Only these dead letters. Default: all. */
   readonly filter?: DeadLetterFilter;
 }
 
+/** Which dead letters are grouped, and how. */
 export interface GroupsRequest extends QueueChoice {
+  /** Only these dead letters. Default: all. */
   readonly filter?: DeadLetterFilter;
-  /** Those of each partition key in a group of their own. */
+  /** Group by partition key too. Default false. */
   readonly byKey?: boolean;
 }
 
@@ -31,6 +35,7 @@ const GROUPS_OPTIONS = {
   ...{ queue: true, filter: true, byKey: true },
 } as const satisfies Known<GroupsRequest>;
 
+/** Options of `deadLetters.retry()` and `deadLetters.discard()`. */
 export interface BulkChoice extends QueueChoice, ActOptions {
   /** No batch begins after it is aborted; what was done stays done. */
   readonly signal?: AbortSignal;
@@ -93,7 +98,7 @@ async function onMany(
 
 export function deadLetters(access: Access) {
   return {
-    /** A page of them, as `hf.jobs` gives it. */
+    /** A page of dead letters, as `hf.jobs()` gives it. */
     async list(request: DeadLettersRequest = {}): Promise<JobsPage> {
       checkKnown(request, LIST_OPTIONS, 'deadLetters.list()', 'Nothing was read.');
       const filter = deadLetterFilter(request.filter ?? {});
@@ -101,8 +106,8 @@ export function deadLetters(access: Access) {
     },
 
     /**
-     * The newest 50,000 by type and error, and by key if that is asked for, the largest group first, at most 100
-     * groups. In an error, `#` stands for a number or an id.
+     * Groups the newest 50,000 by type and error (with `byKey` by key too): at most 100 groups, the largest first. In an
+     * error, `#` stands for a number or an id.
      */
     async groups(request: GroupsRequest = {}): Promise<DeadLetterGroup[]> {
       checkKnown(request, GROUPS_OPTIONS, 'deadLetters.groups()', 'Nothing was read.');
@@ -114,11 +119,14 @@ export function deadLetters(access: Access) {
       return rows.map(groupView);
     },
 
-    /** They run again, with all their attempts. By id: `hf.retry(ids)`. */
+    /**
+     * Runs them again, with all their attempts. By id: `hf.retry(ids)`.
+     * @example const { moved } = await hf.deadLetters.retry({ type: 'send_receipt', error: 'timeout' });
+     */
     retry: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
       onMany(access, 'retry', which, choice),
 
-    /** They go to the archive as `discarded`. By id: `hf.discard(ids)`. */
+    /** Moves them to the archive as `discarded`. By id: `hf.discard(ids)`. */
     discard: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
       onMany(access, 'discard', which, choice),
   };

@@ -32,11 +32,13 @@ import { recordOf, together } from './acts.js';
 export interface LimitOf {
   /** Default `inbox`. */
   readonly queue?: QueueName;
+  /** Default: all types of the queue together. */
   readonly type?: string;
 }
 
 const OF = { queue: true, type: true } as const satisfies Known<LimitOf>;
 
+/** A limit in force, and how much of it is used. */
 export interface LimitView {
   readonly queue: string;
   /** Null: all types of the queue together. */
@@ -165,8 +167,9 @@ export function limits(access: Access) {
   }
 
   return {
+    /** Lists and sets limits at run time. */
     limits: {
-      /** Of one queue, or of all. */
+      /** The limits of one queue, or of all. */
       async list(of: Pick<LimitOf, 'queue'> = {}): Promise<LimitView[]> {
         checkKnown(of, { queue: true }, 'limits.list()', 'Nothing was read.');
         const queue = of.queue === undefined ? null : access.names(of.queue).queue;
@@ -174,8 +177,8 @@ export function limits(access: Access) {
       },
 
       /**
-       * An operator's value, in force at once and through deploys until it is reset. What is left out of it is not
-       * limited; null: nothing is.
+       * Sets a limit at once; it outlives deploys until you reset it. What you leave out is unlimited; null: all is.
+       * @example await hf.limits.set({ type: 'send_receipt' }, { rate: { limit: 50, per: '1m' } });
        */
       async set(of: LimitOf, limit: LimitOptions | null, given: ActOptions = {}): Promise<void> {
         const { names, type, options } = checked(of, given, 'limits.set()');
@@ -185,10 +188,10 @@ export function limits(access: Access) {
         await changeLimit(access.pool(), names, 'set', { type, limit: () => wanted }, options);
       },
 
-      /** What code declares is in force again. Rejects with LIMIT_UNKNOWN when there is no limit. */
+      /** Puts the limit that code declares back into force. Rejects with LIMIT_UNKNOWN if there is none. */
       reset: (of: LimitOf, options: ActOptions = {}): Promise<void> => undo('reset', of, options),
 
-      /** The limit goes, declared or not. The next worker that starts declares it again. */
+      /** Deletes a limit. If code declares it, the next worker that starts sets it again. */
       remove: (of: LimitOf, options: ActOptions = {}): Promise<void> => undo('remove', of, options),
     },
   };

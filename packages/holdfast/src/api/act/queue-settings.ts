@@ -32,30 +32,41 @@ import type { Access } from '../access.js';
 import { recordOf, together, turnQueue } from './acts.js';
 import { named, typeOf, withoutKey } from './limits.js';
 
+/**
+ * Options of a new queue.
+ * @example await hf.createQueue('orders', { ordering: 'key', limit: { concurrency: 50 } });
+ */
 export interface CreateQueueOptions extends NewQueueOptions {
-  /** How many of its jobs run at once, and how many start in a time, in the whole fleet. */
+  /** How many of its jobs run at once and start in a time, across the fleet. Default: no limit. */
   readonly limit?: LimitOptions;
-  /** A job of this definition is written when a job becomes a dead letter whose own definition names none. */
+  /** Enqueued for each dead letter whose own definition names no such job. Default: none. */
   readonly onDeadLetter?: JobDefinition<DeadJob, unknown>;
 }
 
+/**
+ * Settings of a queue. What you leave out stays as it is.
+ * @example await hf.configureQueue('inbox', { archiveRetention: '7d', maxPending: 100_000 });
+ */
 export interface QueueOptions extends NewQueueOptions {
-  /** Whether inserts wake sleeping workers. Default true. */
+  /** Whether an enqueue wakes idle workers. Default true. */
   readonly notify?: boolean;
+  /** The largest payload that the queue takes, in bytes: at most 64 MiB. Default 1 MiB. */
   readonly maxPayloadBytes?: number;
+  /** How long an idempotency key is remembered. Default 7 days. */
   readonly idempotencyRetention?: Duration;
-  /** 0: completed jobs are deleted. */
+  /** How long finished jobs are kept; 0 keeps none. Default 7 days. */
   readonly archiveRetention?: Duration;
+  /** How long the markers of `ctx.once()` are kept. Default 7 days. */
   readonly effectRetention?: Duration;
-  /** How long the audit keeps acts on this queue. */
+  /** How long the audit keeps acts on this queue. Default 90 days. */
   readonly auditRetention?: Duration;
-  /** How long a job waits for more urgent ones before it gets a share of the claims; `'off'`: for ever. */
+  /** A job that waits this long gets a share of the claims beside more urgent ones; `'off'`: never. Default 10 minutes. */
   readonly ageAfter?: Duration | 'off';
-  /** Enqueues are refused, or wait, while about so many jobs wait; `'off'` (default): never. */
+  /** Enqueues are refused, or wait, while about so many jobs wait. Default `'off'`: never. */
   readonly maxPending?: number | 'off';
-  /** How many of its jobs run at once, and how many start in a time, in the whole fleet; null: no limit. */
+  /** How many of its jobs run at once and start in a time, across the fleet; null: no limit. Default: no limit. */
   readonly limit?: LimitOptions | null;
-  /** A job of this definition is written when a job becomes a dead letter whose own definition names none; null: none. */
+  /** Enqueued for each dead letter whose own definition names no such job; null: none. Default: none. */
   readonly onDeadLetter?: JobDefinition<DeadJob, unknown> | null;
 }
 
@@ -255,7 +266,7 @@ export function queueSettings(access: Access) {
   }
 
   return {
-    /** Another queue of the shape of `inbox`. False: it existed already. */
+    /** Creates a queue beside `inbox`. Returns false, and changes nothing, if it exists already. */
     createQueue: async (
       queue: QueueName,
       settings: CreateQueueOptions = {},
@@ -263,6 +274,7 @@ export function queueSettings(access: Access) {
     ): Promise<boolean> =>
       makeQueue(pool(), names(queue), settings, checked(options, 'createQueue()')),
 
+    /** Changes settings of a queue. What you leave out stays as it is. */
     async configureQueue(
       queue: QueueName,
       settings: QueueOptions,
@@ -271,14 +283,14 @@ export function queueSettings(access: Access) {
       await setQueue(pool(), names(queue), settings, checked(options, 'configureQueue()'));
     },
 
-    /** The queue with its archive, its idempotency keys and its effect markers; returns how many went with it. */
+    /** Deletes an idle queue with its archive, keys and effect markers; returns how many. QUEUE_BUSY: it is in use. */
     dropQueue: async (queue: QueueName, options: ActOptions = {}): Promise<QueueLoss> =>
       removeQueue(pool(), names(queue), checked(options, 'dropQueue()')),
 
-    /** Jobs are taken and none is claimed: of the queue, or of one type or one key of it. */
+    /** Stops claims of the queue, or of one type or key of it. Enqueues go on. Default `inbox`. */
     pause: async (queue: QueueName = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, true, options),
-    /** What was paused by itself stays so when its queue is resumed. */
+    /** Ends a pause. A type or key that was paused by itself stays paused when you resume its queue. */
     resume: async (queue: QueueName = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, false, options),
   };

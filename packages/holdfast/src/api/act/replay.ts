@@ -11,9 +11,11 @@ import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { together } from './acts.js';
 
+/** How far a replay has come. */
 export interface ReplayStep {
   /** Sums so far. */
   readonly found: number;
+  /** Jobs that wait in their queue again. */
   readonly moved: number;
   /** Left in the archive: their idempotency key stands for another job now. */
   readonly keyTaken: number;

@@ -32,8 +32,9 @@ import { type Access, ask } from '../access.js';
 import { type Dated, dated } from '../look/views.js';
 import { ACTING, actOnSchedule } from './acts.js';
 
+/** Where a schedule is written. */
 export interface ScheduleCall {
-  /** Your transaction: anything with `query(text, params)`, or one of the adapters. */
+  /** Your transaction: anything with `query(text, params)`, or an adapter. Default: one of its own. */
   readonly tx?: Transaction;
 }
 
@@ -43,13 +44,17 @@ export interface ScheduleAct extends ScheduleCall, ActOptions {}
 const CALL = { tx: true } as const satisfies Known<ScheduleCall>;
 const ACT = { ...CALL, ...ACT_OPTIONS } as const satisfies Known<ScheduleAct>;
 
+/** Which schedules to list. What you leave out does not filter. */
 export interface SchedulesRequest {
+  /** Only schedules of this queue. */
   readonly queue?: QueueName;
+  /** Only schedules that this part of the program declared. */
   readonly declaredBy?: string;
+  /** Only paused ones, or only those that are not. */
   readonly paused?: boolean;
-  /** How their names begin, such as `tenant:42:`. */
+  /** Only names that begin so, such as `tenant:42:`. */
   readonly prefix?: string;
-  /** Where an earlier page ended. */
+  /** The `next` of the page before. */
   readonly after?: string;
   /** 1 to 1,000; default 100. */
   readonly limit?: number;
@@ -59,6 +64,7 @@ const REQUEST = {
   ...{ queue: true, declaredBy: true, paused: true, prefix: true, after: true, limit: true },
 } as const satisfies Known<SchedulesRequest>;
 
+/** A page of schedules, by name. */
 export interface SchedulesPage {
   readonly schedules: readonly Schedule[];
   /** For `after`; null: this is the last page. */
@@ -67,7 +73,7 @@ export interface SchedulesPage {
 
 const TIMES = ['nextInstant', 'nextAt', 'lastInstant', 'lastAt', 'createdAt', 'updatedAt'] as const;
 
-/** `nextInstant` is what the schedule says; `nextAt` is when its job will be written, which a jitter makes later. */
+/** A schedule as it is stored. */
 export interface Schedule
   extends Dated<
     Omit<ScheduleRow, 'now' | 'payload' | 'catchUp' | 'overlap'>,
@@ -76,6 +82,28 @@ export interface Schedule
   readonly payload: unknown;
   readonly catchUp: CatchUp;
   readonly overlap: Overlap;
+  /** Null: it has an interval. */
+  readonly cron: string | null;
+  /** Its interval; null: it has a cron line. */
+  readonly everyMs: number | null;
+  /** The part of the program that declared it; null: it was made by itself. */
+  readonly declaredBy: string | null;
+  /** The time of its next tick; null: there is none. */
+  readonly nextInstant: Date | null;
+  /** When the job of that tick is written: later by the jitter. */
+  readonly nextAt: Date | null;
+  /** The time of its last tick; null: none yet. */
+  readonly lastInstant: Date | null;
+  /** When the job of its last tick was written. */
+  readonly lastAt: Date | null;
+  /** The id of its last job; null: none yet. */
+  readonly lastJob: string | null;
+  /** How many jobs it has written. */
+  readonly ticks: number;
+  /** Ticks without a job, because the job before was not over. */
+  readonly skipped: number;
+  /** Ticks that nobody was there to write. */
+  readonly missed: number;
 }
 
 /** By name, each with a payload of its own type. */
@@ -133,7 +161,6 @@ export function schedules(access: Access) {
     return inTransaction(call, work, ACTING);
   }
 
-  /** Makes a schedule, or changes the one of that name. True: it is new. */
   async function schedule<Input>(
     name: string,
     options: ScheduleOptions<Input> & ScheduleCall,
@@ -150,10 +177,6 @@ export function schedules(access: Access) {
     return put.made.length === 1;
   }
 
-  /**
-   * All schedules that a part of a program has: they are made or changed, and those that it declared before and
-   * does not any more are deleted, in one transaction. Call it at every start.
-   */
   async function declare<Payloads>(
     declarer: string,
     set: ScheduleSet<Payloads>,
@@ -177,11 +200,26 @@ export function schedules(access: Access) {
   }
 
   return {
+    /**
+     * Makes a schedule, or changes the one of that name. Returns true if it is new.
+     * @example
+     * const payload = { orderId: 9182 };
+     * await hf.schedule('digest', { cron: '0 9 * * *', timezone: 'Europe/Berlin', job: sendReceipt, payload });
+     */
     schedule,
+    /** Declares, lists, pauses, runs and deletes schedules. */
     schedules: {
+      /**
+       * Declares all schedules of a part of your program, in one transaction: makes or changes them, and deletes those
+       * that it declared before and does not any more. Call it at every start.
+       * @example
+       * await hf.schedules.declare('billing', {
+       *   receipts: { every: '10m', job: sendReceipt, payload: { orderId: 9182 } },
+       * });
+       */
       declare,
 
-      /** A page of them by name. */
+      /** A page of schedules, by name. */
       async list(request: SchedulesRequest = {}): Promise<SchedulesPage> {
         checkKnown(request, REQUEST, 'schedules.list()', 'Nothing was read.');
         const { after = null, limit = 100, ...filter } = request;
@@ -194,7 +232,7 @@ export function schedules(access: Access) {
         return { schedules: shownRows.map(scheduleView), next };
       },
 
-      /** Rejects with SCHEDULE_UNKNOWN when there is none. */
+      /** One schedule. Rejects with SCHEDULE_UNKNOWN if there is none. */
       async get(name: string): Promise<Schedule> {
         const checked = checkScheduleName(name, 'Nothing was read.');
         const row = await ask(access, (db) => findSchedule(db, names, checked));
@@ -202,19 +240,19 @@ export function schedules(access: Access) {
         return scheduleView(row);
       },
 
-      /** No ticks until it is resumed; a declaration does not resume it. */
+      /** Stops its ticks until you resume it. A declaration does not resume it. */
       async pause(name: string, call: ScheduleAct = {}): Promise<void> {
         await act('pause_schedule', 'pause', name, call);
       },
-      /** It goes on with its next instant from now. */
+      /** Ends a pause: it goes on with its next tick from now. */
       async resume(name: string, call: ScheduleAct = {}): Promise<void> {
         await act('resume_schedule', 'resume', name, call);
       },
-      /** Its jobs stay. One that is declared comes back with the next declaration. */
+      /** Deletes it; its jobs stay. If it is declared, the next declaration makes it again. */
       async delete(name: string, call: ScheduleAct = {}): Promise<void> {
         await act('delete_schedule', 'delete', name, call);
       },
-      /** A job of it at once; when it fires next stays as it is. */
+      /** Enqueues its job now. Its next tick stays as it is. */
       async runNow(name: string, call: ScheduleAct = {}): Promise<RanNow> {
         const { id, skipped } = await act('run_schedule', 'runNow', name, call);
         return { id, skipped };

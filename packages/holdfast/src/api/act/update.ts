@@ -22,15 +22,17 @@ import { actIn, recordOf } from './acts.js';
 
 /** What is left out stays as it is. */
 export interface JobChanges<Input> {
+  /** The new payload. */
   readonly payload?: PayloadOf<Input>;
   /** When it is due; a time in the past means now. */
   readonly runAt?: Date;
-  /** The same, counted from now. */
+  /** When it is due, counted from now, in place of `runAt`. */
   readonly delay?: Duration;
   /** 1 (first) to 4 (last). */
   readonly priority?: Priority;
 }
 
+/** Which job `hf.update()` changes, and who does it. */
 export interface UpdateChoice<Input> extends QueueChoice, ActOptions {
   /** Its queue is the job's; a new payload is checked by its schema and has its version. */
   readonly job?: JobDefinition<Input, unknown>;

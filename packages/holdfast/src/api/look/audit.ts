@@ -11,14 +11,17 @@ import { ACTS, type ActName } from '../../operate/audit.js';
 import { type Access, ask } from '../access.js';
 import { dated } from './views.js';
 
+/** Which acts to list. What you leave out does not filter. */
 export interface AuditRequest {
+  /** Only these acts. */
   readonly act?: ActName | readonly ActName[];
+  /** Only acts on these queues. */
   readonly queue?: QueueName | readonly QueueName[];
   /** A part of the role, the actor, the application or the client's address. */
   readonly who?: string;
-  /** At least so long ago. */
+  /** Only acts at least so long ago. */
   readonly older?: Duration;
-  /** At most so long ago. */
+  /** Only acts at most so long ago. */
   readonly newer?: Duration;
   /** The `next` of the page before. */
   readonly after?: string | null;
@@ -30,12 +33,23 @@ export interface AuditRequest {
 export interface AuditEntry extends Omit<AuditRow, 'at' | 'act' | 'filter' | 'changes'> {
   readonly at: Date;
   readonly act: ActName;
-  /** Which jobs: the filter, or up to 100 ids of those that moved. */
+  /** Which jobs: the filter, or up to 100 ids of those that moved; null: not about jobs. */
   readonly filter: Readonly<Record<string, unknown>> | null;
-  /** What was set. */
+  /** The queue; null: the act was about none. */
+  readonly queue: string | null;
+  /** How many jobs moved; null: it was not about jobs. */
+  readonly jobs: number | null;
+  /** Null: none was given. */
+  readonly reason: string | null;
+  /** Null: only the database role is known. */
+  readonly actor: string | null;
+  /** The address of the client; null: a local socket. */
+  readonly client: string | null;
+  /** What was set; null: nothing. */
   readonly changes: Readonly<Record<string, unknown>> | null;
 }
 
+/** A page of the audit, the latest act first. */
 export interface AuditPage {
   readonly acts: readonly AuditEntry[];
   /** To be passed as `after`; null: there is nothing further. */

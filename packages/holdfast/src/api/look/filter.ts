@@ -10,6 +10,7 @@ import type { JobState } from '../../job/states.js';
 
 /** Of dead letters. A part that is left out does not filter. */
 export interface DeadLetterFilter {
+  /** One type or several. */
   readonly type?: string | readonly string[];
   /** The partition key. */
   readonly partitionKey?: string;
@@ -21,6 +22,7 @@ export interface DeadLetterFilter {
   readonly error?: string;
 }
 
+/** Which jobs. A part that is left out does not filter. */
 export interface JobsFilter extends DeadLetterFilter {
   /** Jobs in the queue (`pending`, `processing`, `dead_letter`) or in its archive (the others), not both. */
   readonly status?: JobState | readonly JobState[];

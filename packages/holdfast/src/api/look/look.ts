@@ -29,19 +29,26 @@ import {
   workerView,
 } from './views.js';
 
+/** Which page of a list. */
 export interface PageChoice extends QueueChoice {
   /** The `next` of the page before. */
   readonly after?: string | null;
   /** At most so many; default 50, at most 1,000. */
   readonly limit?: number;
-  /** By the time at which jobs were made. Default `newest`; the archive has the last to end first, always. */
+  /** By the time of the enqueue. Default `newest`. The archive always has the last to end first. */
   readonly order?: Order;
 }
 
+/**
+ * Which page of which jobs.
+ * @example const { jobs, next } = await hf.jobs({ filter: { status: 'dead_letter' }, limit: 100 });
+ */
 export interface JobsRequest extends PageChoice {
+  /** Only these jobs. Default: all that wait, run or are dead letters. */
   readonly filter?: JobsFilter;
 }
 
+/** A page of jobs. */
 export interface JobsPage {
   /** Fewer than `limit`, even none, is no sign of the end. */
   readonly jobs: readonly JobSummary[];
@@ -112,15 +119,16 @@ export function looking(access: Access) {
   const { schema } = access;
   return {
     /**
-     * A page of the jobs of a queue that the filter names; without a status, of those that wait, run or are dead
-     * letters. A page reads a bounded number of rows: go on with `next` until it is null.
+     * A page of the jobs that match the filter; without a status, of those that wait, run or are dead letters. A page
+     * reads a bounded number of rows: go on with `next` until it is null.
+     * @example const { jobs, next } = await hf.jobs({ filter: { type: 'send_receipt' }, limit: 100 });
      */
     async jobs(request: JobsRequest = {}): Promise<JobsPage> {
       checkKnown(request, LIST_OPTIONS, 'jobs()', 'Nothing was read.');
       return listing(access, request, jobsFilter(request.filter ?? {}));
     },
 
-    /** A job by its id, in any queue or archive, with its payload and its result; null: nobody knows it. */
+    /** A job by its id, in any queue or archive, with payload and result; null: no queue knows it. */
     async job(id: string, choice: QueueChoice = {}): Promise<Job | null> {
       checkKnown(choice, { queue: true }, 'job()', 'Nothing was read.');
       const checked = checkId(id);
@@ -136,7 +144,10 @@ export function looking(access: Access) {
       return row && jobView(row);
     },
 
-    /** Why is this job not running? In words, with a code to branch on and what to do about it. */
+    /**
+     * Why is this job not running? In words, with a code to branch on and what to do about it.
+     * @example const { code, text, fix } = await hf.explain('0199a1c2-7d3e-7000-8000-000000009182');
+     */
     async explain(id: string): Promise<Explanation> {
       const checked = checkId(id);
       return explanationView(
@@ -145,8 +156,8 @@ export function looking(access: Access) {
     },
 
     /**
-     * Every queue with its settings, how much waits, runs and is dead in it, and how fast it goes. Of one that somebody
-     * has locked `unreadable` says who, and the figures are null.
+     * Every queue with its settings, its jobs by state and its speed. If somebody has locked a queue, `unreadable` says
+     * who, and its figures are null.
      */
     async queues(): Promise<QueueInfo[]> {
       const seen = await ask(access, (db, part) =>
@@ -156,10 +167,15 @@ export function looking(access: Access) {
     },
 
     /**
-     * Every worker and what it holds; with `all`, the dead of the last week as well. What they hold is null while
-     * somebody has locked a queue.
+     * Every worker and what it holds; with `all`, also those that died in the last week. What they hold is null while a
+     * queue is locked.
      */
-    async workers(choice: { readonly all?: boolean } = {}): Promise<WorkerInfo[]> {
+    async workers(
+      choice: {
+        /** Default false. */
+        readonly all?: boolean;
+      } = {},
+    ): Promise<WorkerInfo[]> {
       checkKnown(choice, { all: true }, 'workers()', 'Nothing was read.');
       const all = checkFlag(choice.all, 'all', 'Nothing was read.') ?? false;
       const seen = await ask(access, (db, part) =>

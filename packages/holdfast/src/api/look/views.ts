@@ -38,46 +38,81 @@ export function dated<Row extends object, Times extends keyof Row>(
   return { ...row, ...Object.fromEntries(dates) };
 }
 
+/** One thing that happened to a job and did not complete it. */
 export interface HistoryEntry {
   readonly attempt: number;
   readonly at: Date;
-  /** Null of `cancelled` and `replayed`. */
+  /** The worker that ran it; null for `cancelled` and `replayed`. */
   readonly worker: string | null;
   readonly outcome: 'failed' | 'dead_letter' | 'snoozed' | 'vanished' | 'cancelled' | 'replayed';
-  /** Of `failed` and `dead_letter`: one line. */
+  /** With `failed` and `dead_letter`: the error in one line. */
   readonly error?: string;
-  /** Of `vanished`: whether it cost the job an attempt. */
+  /** With `vanished`: whether it cost the job an attempt. */
   readonly spent?: boolean;
-  /** Of `vanished`: most of the fleet vanished too, and the job is not suspected for it. */
+  /** With `vanished`: most of the fleet vanished too, so the job is not suspected. */
   readonly together?: boolean;
-  /** Of `replayed`: how the job had ended before. */
+  /** With `replayed`: how the job had ended before. */
   readonly was?: 'completed' | 'cancelled' | 'discarded';
-  /** Of `cancelled`, which is written only of a job that waited for its time: when it was due. */
+  /** With `cancelled`: when the job was due. It was waiting for its time. */
   readonly due?: Date;
-  /** Of `snoozed`: how often in a row. */
+  /** With `snoozed`: how often in a row. */
   readonly times?: number;
-  /** Of the last entry of a dead letter: its onDeadLetter job, or why that could not be written. */
+  /** On the last entry of a dead letter: its onDeadLetter job, or why that could not be written. */
   readonly told?: {
     readonly queue: string;
     readonly type: string;
+    /** The job that was written. */
     readonly id?: string;
+    /** Why none was written. */
     readonly error?: string;
   };
 }
 
 const SHOWN = ['claimedAt', 'leaseExpiresAt', 'runAt', 'createdAt', 'completedAt'] as const;
 
-/** All that is known of a job, but for what its payload and its result say. */
+/** All that is known of a job, except its payload and its result. */
 export type JobFacts = Dated<
   Omit<ShownJob, 'status' | 'headers' | 'history' | 'payload' | 'result'>,
   (typeof SHOWN)[number]
 > & {
   readonly status: JobState;
   readonly headers: Readonly<Record<string, string>>;
+  // The fields from here to `lastError` are known already: an editor shows their comments.
+  /** The hash of the partition key, 0 to 1023. */
+  readonly partitionBucket: number;
+  /** How its queue is read; null in the archive. */
+  readonly ordering: string | null;
+  /** A dead letter that does not hold its key. */
+  readonly parked: boolean;
+  /** Its place among the jobs of its key; null: its queue has no order. */
+  readonly position: number | null;
+  /** Rises with every claim. */
+  readonly leaseGeneration: number;
+  /** How many workers vanished while they ran it. */
+  readonly crashes: number;
+  /** It runs apart from others, because workers vanished with it. */
+  readonly isolated: boolean;
+  /** The worker that holds or ended it; null: none. */
+  readonly claimedBy: string | null;
+  /** Null: it was never claimed, or waits again. */
+  readonly claimedAt: Date | null;
+  /** Null: nobody holds it. */
+  readonly leaseExpiresAt: Date | null;
+  /** When it is or was due; null in the archive. */
+  readonly runAt: Date | null;
+  /** When it left the queue; null: it has not. */
+  readonly completedAt: Date | null;
+  /** Null: it has none. */
+  readonly idempotencyKey: string | null;
+  /** Null: it belongs to no group. */
+  readonly groupKey: string | null;
+  /** Name and message in the first line; null: nothing went wrong. */
+  readonly lastError: string | null;
   /** The last 20 things that happened to it and did not complete it, the oldest first. */
   readonly history: readonly HistoryEntry[];
 };
 
+/** A job in all detail, from `hf.job(id)`. */
 export interface Job extends JobFacts {
   readonly payload: unknown;
   /** What its handler returned; null: nothing, or it is not completed. */
@@ -116,7 +151,11 @@ export const jobView = (row: ShownJob): Job => ({
   result: row.result,
 });
 
-export type Explanation = Omit<RawExplanation, 'job'> & { readonly job: JobFacts | null };
+/** Why a job does not run: `code` to branch on, `text` to read, `fix` to do. */
+export type Explanation = Omit<RawExplanation, 'job'> & {
+  /** Null: no queue knows the id. */
+  readonly job: JobFacts | null;
+};
 
 export const explanationView = (answer: RawExplanation): Explanation => ({
   ...answer,
@@ -125,12 +164,22 @@ export const explanationView = (answer: RawExplanation): Explanation => ({
 
 const LISTED = ['createdAt', 'runAt', 'leaseExpiresAt', 'diedAt'] as const;
 
-/** A job in a list. */
+/** A job in a list, from `hf.jobs()`. */
 export type JobSummary = Dated<Omit<ListedJob, 'status'>, (typeof LISTED)[number]> & {
   readonly status: JobState;
   readonly queue: string;
   /** Null while it is in the queue. */
   readonly completedAt: Date | null;
+  /** When it is or was due; null in the archive. */
+  readonly runAt: Date | null;
+  /** Null: nobody holds it. */
+  readonly leaseExpiresAt: Date | null;
+  /** When it became a dead letter; null: it is none. */
+  readonly diedAt: Date | null;
+  /** The worker that holds or ended it; null: none. */
+  readonly claimedBy: string | null;
+  /** The first 500 characters; null: nothing went wrong. */
+  readonly lastError: string | null;
 };
 
 export const listedView = (queue: string, row: ListedJob): JobSummary => ({
@@ -143,11 +192,13 @@ export const archivedView = (queue: string, { claimedAt: _, ...row }: ArchivedJo
   ...{ queue, status: row.status as JobState, runAt: null, leaseExpiresAt: null, diedAt: null },
 });
 
+/** A queue whose tables could be read. */
 export type ReadableQueue = Dated<QueueFigures, 'oldestDue' | 'maintainedAt' | 'createdAt'> & {
+  /** Null: it could be read. */
   readonly unreadable: null;
 };
 
-/** A queue that somebody has locked: its settings are known, and nothing of its jobs. */
+/** A queue that somebody has locked: its settings are known, its figures are null. */
 export type UnreadableQueue = Dated<
   Readonly<ReturnType<typeof lockedFigures>>,
   'maintainedAt' | 'createdAt'
@@ -156,6 +207,7 @@ export type UnreadableQueue = Dated<
   readonly unreadable: string;
 };
 
+/** A queue with its settings and figures, from `hf.queues()`. */
 export type QueueInfo = ReadableQueue | UnreadableQueue;
 
 export const queueView = (row: Parameters<typeof queueFigures>[0]): ReadableQueue => ({
@@ -168,18 +220,27 @@ export const lockedView = (row: LockedQueue): UnreadableQueue => ({
   unreadable: whyLocked(row),
 });
 
+/** A worker and what it holds, from `hf.workers()`. */
 export type WorkerInfo = Dated<
   Omit<WorkerRow, 'status' | 'handles' | 'metadata'> & Pick<WorkerOverview, 'oldestClaim'>,
   'lastSeenAt' | 'startedAt' | 'leftAt' | 'oldestClaim'
 > & {
-  /** Jobs of all queues. Null: somebody has locked a queue, so it is not known; `expired` and `oldestClaim` likewise. */
+  /** Jobs that it runs or has claimed; null: a queue is locked, so nobody knows. So are `expired` and `oldestClaim`. */
   readonly held: number | null;
-  /** So many of them are beyond their lease. */
+  /** Those of them whose lease is over. */
   readonly expired: number | null;
   readonly status: 'alive' | 'draining' | 'dead';
-  /** The same, with `left` and `vanished` in place of `dead`, and `silent` when no heartbeat came for its TTL. */
+  /** Since its last heartbeat. */
+  readonly silentMs: number;
+  /** Since its start. */
+  readonly upMs: number;
+  /** When it stopped by itself; null: it lives, or it vanished. */
+  readonly leftAt: Date | null;
+  /** When the job that it has held longest was claimed; null: it holds none. */
+  readonly oldestClaim: Date | null;
+  /** `status`, with `left` and `vanished` for `dead`, and `silent` after a TTL without a heartbeat. */
   readonly state: WorkerState;
-  /** Null: it is gone or silent, or does not say. */
+  /** Null: it is gone, silent, or does not say. */
   readonly busy: Busy | null;
   /** By queue and type, the newest payload version that it handles. */
   readonly handles: Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -200,7 +261,15 @@ export const workerView = (
   metadata: (worker.metadata ?? {}) as WorkerInfo['metadata'],
 });
 
-export type DeadLetterGroup = Dated<DeadLetterGroupRow, 'oldest' | 'newest'>;
+/** Dead letters of one type with the same error. */
+export type DeadLetterGroup = Dated<DeadLetterGroupRow, 'oldest' | 'newest'> & {
+  /** `#` stands for a number or an id. */
+  readonly error: string;
+  /** The first of its partition keys, of `keys` in all. */
+  readonly key: string;
+  /** When the first job of the group was enqueued. */
+  readonly oldest: Date;
+};
 
 export const groupView = (row: DeadLetterGroupRow): DeadLetterGroup =>
   dated(row, ['oldest', 'newest']);

@@ -21,10 +21,11 @@ const BATCH = 1_000;
 /** Timers cannot wait longer. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
+/** How long `hf.wait()` waits. */
 export interface WaitChoice extends QueueChoice {
-  /** Then it rejects with WAIT_TIMEOUT; the job goes on. Default: none. */
+  /** After this time the wait rejects with WAIT_TIMEOUT; the job goes on. Default: none. */
   readonly timeout?: Duration;
-  /** Then it rejects with the signal's reason; the job goes on. */
+  /** When it is aborted, the wait rejects with its reason; the job goes on. */
   readonly signal?: AbortSignal;
 }
 
@@ -40,9 +41,10 @@ export interface Wait {
   ): Promise<JobOutcome<Result>>;
 }
 
+/** How a job ended, from `hf.wait()`. */
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
-  /** `gone`: its queue keeps no archive and does not have it, so how it ended is not known. */
+  /** `gone`: the job left no trace, because its queue keeps no archive. */
   readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded' | 'gone';
   /** What the handler returned; null: nothing, or nothing that was kept. */
   readonly result: Result | null;

@@ -1,6 +1,7 @@
 /** What the doctor says. Nothing here asks: facts and limits are parameters, so a judgement is tried without waiting for the fault. */
 export type Level = 'ok' | 'note' | 'problem';
 
+/** One answer of `hf.doctor()`. */
 export interface Finding {
   /** Which question this answers, such as `fsync`. */
   readonly check: string;

@@ -17,11 +17,12 @@ import {
 } from './reasons.js';
 import { itsTurn, noneIsFree } from './turn.js';
 
+/** Why a job does not run. */
 export interface Explanation extends Reason {
   readonly id: string;
   /** What else keeps it from running, or would. */
   readonly also: readonly Reason[];
-  /** Null when no queue knows the id. */
+  /** Null: no queue knows the id. */
   readonly job: ShownJob | null;
   /** The worker that comes first for the job's bucket, in a queue that is read by key. */
   readonly bucketOwner: string | null;

@@ -5,6 +5,7 @@ import { firstLine, many, shellWord, span } from '../reading/words.js';
 import { MAX_LINE } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
 
+/** The reasons of `hf.explain()`, to branch on. */
 export type ReasonCode =
   | 'completed'
   | 'cancelled'
@@ -37,6 +38,7 @@ export type ReasonCode =
   | 'from_schedule'
   | 'unknown';
 
+/** One thing that keeps a job from running. */
 export interface Reason {
   readonly code: ReasonCode;
   readonly text: string;

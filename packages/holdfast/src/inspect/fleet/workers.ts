@@ -103,6 +103,7 @@ export function stateOf(worker: WorkerRow): WorkerState {
 export const holdsLock = (worker: WorkerRow): boolean =>
   worker.holdsLivenessLock && !isSilent(worker);
 
+/** How much of a worker is in use. */
 export interface Busy {
   /** Handlers that ran when it last sent a heartbeat. */
   readonly running: number;

@@ -13,6 +13,7 @@ import { queueSize } from '../queue/size.js';
 import { type JobFilter, only } from './filter.js';
 
 export const ORDERS = ['newest', 'oldest'] as const;
+/** The oldest job first, or the newest. */
 export type Order = (typeof ORDERS)[number];
 export type Source = 'every' | 'dead' | 'held' | 'key' | 'own';
 

@@ -16,19 +16,22 @@ import { type QueueSize, queueSize } from './size.js';
 export const EXACT_ROWS = 50_000;
 const EXACT_PART = 10_000;
 
+/** The jobs of a queue, by what they do. */
 export interface QueueCounts {
+  /** Jobs that wait. */
   readonly pending: number;
-  /** Of the pending, so many that are not due yet; null if that is not known. */
+  /** Pending jobs that are not due yet; null: not known. */
   readonly scheduled: number | null;
-  /** Of the pending, so many that have failed before; null if that is not known. */
+  /** Pending jobs that have failed before; null: not known. */
   readonly retrying: number | null;
+  /** Jobs that a worker holds. */
   readonly processing: number;
   readonly deadLetter: number;
-  /** Beyond their lease: their owner is gone and nobody has taken over yet. */
+  /** Those whose lease is over: their worker is gone and nobody has taken over yet. */
   readonly expired: number;
-  /** Since when the oldest waits that is pending and due; null: nothing is due. */
+  /** Since when the oldest due job waits; null: none is due. */
   readonly oldestDue: string | null;
-  /** From due to claimed, the mean of those that run; null: nothing runs. */
+  /** From due to claimed, the mean of the jobs that run; null: none runs. */
   readonly startLatencyMs: number | null;
   /** `oldestDue` may be later than the truth: the queue is large, and it is read by key or has rates with many keys. */
   readonly oldestDueApproximate: boolean;

@@ -10,6 +10,7 @@ import { overdueMs } from './oldest.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { waitingByReason } from './waiting.js';
 
+/** Figures of one queue. */
 export interface QueueGauges {
   readonly queue: string;
   readonly paused: boolean;
@@ -66,6 +67,7 @@ export interface WaitingJobs {
   readonly jobs: number;
 }
 
+/** Figures of all queues and workers, as the metrics show them. */
 export interface Gauges {
   /** Of the queues that could be read. */
   readonly waiting: readonly WaitingJobs[];

@@ -27,7 +27,45 @@ export interface OverviewOptions {
 }
 
 /** What is set on it: known also of a queue that is locked. */
-function settingsOf(queue: QueueRow) {
+interface Setting {
+  readonly queue: string;
+  readonly paused: boolean;
+  readonly pausedTypes: readonly string[];
+  readonly pausedKeys: readonly string[];
+  /** `none`: read by time. `key`: in the order of a key; `key_strict`: dead letters hold it. `turns`: keys take turns. */
+  readonly ordering: string;
+  /** Jobs of a key at once; null: any number. */
+  readonly perKey: number | null;
+  /** Jobs of a group at once; null: any number. */
+  readonly perGroup: number | null;
+  readonly fair: boolean;
+  /** By key, how many jobs it gets in a turn. */
+  readonly weights: Readonly<Record<string, number>>;
+  /** How long finished jobs are kept, in milliseconds; 0: not at all. */
+  readonly archiveRetentionMs: number;
+  /** Null: no bound. */
+  readonly maxPending: number | null;
+  /** When a worker last did maintenance here; null: never. */
+  readonly maintainedAt: string | null;
+  readonly createdAt: string;
+}
+
+/** Null in a queue that is locked. */
+interface Figures extends Omit<QueueCounts, 'held' | 'size'> {
+  /** How long the oldest due job has been due; null: none is due. */
+  readonly oldestDueMs: number | null;
+  /** Over the last minute at most; null: not asked for. */
+  readonly completedPerSecond: number | null;
+  /** The table and its indexes, in bytes. */
+  readonly tableBytes: number;
+  /** The archive, in bytes. */
+  readonly archiveBytes: number;
+}
+
+/** One queue in figures, without the parts of which they were made. */
+export interface QueueFigures extends Setting, Figures {}
+
+function settingsOf(queue: QueueRow): Setting {
   return {
     queue: queue.name,
     paused: queue.paused,
@@ -45,7 +83,7 @@ function settingsOf(queue: QueueRow) {
   };
 }
 
-function figuresOf({ counts, rate }: QueueOverview) {
+function figuresOf({ counts, rate }: QueueOverview): Figures {
   const { held, size, oldestDue, ...figures } = counts;
   return {
     ...figures,
@@ -57,15 +95,12 @@ function figuresOf({ counts, rate }: QueueOverview) {
   };
 }
 
-/** One queue in figures, without the parts of which they were made. */
-export const queueFigures = (row: QueueOverview) => ({
+export const queueFigures = (row: QueueOverview): QueueFigures => ({
   ...settingsOf(row.queue),
   ...figuresOf(row),
 });
 
-export type QueueFigures = Readonly<ReturnType<typeof queueFigures>>;
-
-const UNKNOWN: Readonly<Record<keyof ReturnType<typeof figuresOf>, null>> = {
+const UNKNOWN: Readonly<Record<keyof Figures, null>> = {
   ...{ pending: null, scheduled: null, retrying: null, processing: null, deadLetter: null },
   ...{ expired: null, oldestDue: null, oldestDueMs: null, startLatencyMs: null },
   ...{ oldestDueApproximate: null, approximate: null, deadLetterApproximate: null },
@@ -73,13 +108,17 @@ const UNKNOWN: Readonly<Record<keyof ReturnType<typeof figuresOf>, null>> = {
 };
 
 /** The same of a queue that is locked: no figure is known. */
-export const lockedFigures = ({ queue }: LockedQueue) => ({ ...settingsOf(queue), ...UNKNOWN });
+export const lockedFigures = ({ queue }: LockedQueue): Setting & typeof UNKNOWN => ({
+  ...settingsOf(queue),
+  ...UNKNOWN,
+});
 
 export interface WorkerOverview {
   readonly worker: WorkerRow;
   /** Over all queues. */
   readonly held: number;
   readonly expired: number;
+  /** When the job that it has held longest was claimed; null: it holds none. */
   readonly oldestClaim: string | null;
 }
 

@@ -6,11 +6,15 @@ import { brand } from './holdfast-error.js';
 
 export { HoldfastError } from './holdfast-error.js';
 
-/** Thrown by a handler: run this job again after the delay. The attempt is spent. */
+/**
+ * Throw it in a handler to run the job again after a delay. The attempt counts.
+ * @example throw new RetryLater('5m', 'the mail server is busy');
+ */
 export class RetryLater extends Error {
   static {
     brand(RetryLater, 'RetryLater');
   }
+  /** How long until the next attempt. */
   readonly delayMs: number;
   constructor(delay: Duration, reason = 'retry later', options?: { cause?: unknown }) {
     super(reason, options);
@@ -18,11 +22,15 @@ export class RetryLater extends Error {
   }
 }
 
-/** Thrown by a handler: it is too early, run this job after the delay. No attempt is spent. */
+/**
+ * Throw it in a handler if it is too early: the job runs after the delay. No attempt counts.
+ * @example throw new Snooze('1h', 'the invoice is not ready');
+ */
 export class Snooze extends Error {
   static {
     brand(Snooze, 'Snooze');
   }
+  /** How long until the job is due again. */
   readonly delayMs: number;
   constructor(delay: Duration, reason = 'snooze') {
     super(reason);
@@ -30,7 +38,10 @@ export class Snooze extends Error {
   }
 }
 
-/** Thrown by a handler: no retry can help; the job becomes a dead letter now. */
+/**
+ * Throw it in a handler if no retry can help: the job becomes a dead letter now.
+ * @example throw new DeadLetter('the address does not exist');
+ */
 export class DeadLetter extends Error {
   static {
     brand(DeadLetter, 'DeadLetter');
@@ -40,7 +51,10 @@ export class DeadLetter extends Error {
   }
 }
 
-/** Thrown by a handler: the work is no longer wanted, archive the job as cancelled. */
+/**
+ * Throw it in a handler if nobody wants the work any more: the job ends as cancelled.
+ * @example throw new Cancel('the order was withdrawn');
+ */
 export class Cancel extends Error {
   static {
     brand(Cancel, 'Cancel');

@@ -19,6 +19,7 @@ export function brand(made: { readonly prototype: Error }, name: string): void {
   });
 }
 
+/** What is wrong: docs/errors.md explains each code. */
 export type HoldfastErrorCode =
   | 'PAYLOAD_INVALID'
   | 'RESULT_INVALID'
@@ -54,10 +55,12 @@ export type HoldfastErrorCode =
   | 'CLOSED'
   | 'STOPPED';
 
+/** Every error of Holdfast. Branch on `code`; the message says what is wrong, what was not done, and the fix. */
 export class HoldfastError extends Error {
   static {
     brand(HoldfastError, 'HoldfastError');
   }
+  /** What is wrong, to branch on. */
   readonly code: HoldfastErrorCode;
   constructor(code: HoldfastErrorCode, message: string, options?: { cause?: unknown }) {
     super(message, options);

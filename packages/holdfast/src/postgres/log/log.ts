@@ -4,10 +4,15 @@
  */
 
 export interface Logger {
+  /** Details, such as every job. */
   debug(facts: object, message?: string): void;
+  /** What happens in normal operation. */
   info(facts: object, message?: string): void;
+  /** What you should look at. */
   warn(facts: object, message?: string): void;
+  /** What failed. */
   error(facts: object, message?: string): void;
+  /** A logger that adds these facts to every line. Optional. */
   child?(facts: object): Logger;
 }
 

@@ -28,34 +28,44 @@ export type JobHandler<Payload, Result = unknown> = (
   context: HandlerContext<Payload, Result>,
 ) => Returned<Result>;
 
+/**
+ * What a handler gets: the job, and what it may do with it.
+ * @example worker.handle(sendReceipt, async ({ payload, signal, once }) => { await once('send', () => mail.send(payload.orderId, { signal })); });
+ */
 export interface HandlerContext<Payload, Result = unknown> {
+  /** The payload, upgraded and checked. */
   readonly payload: Payload;
+  /** The id of the job. */
   readonly id: string;
+  /** The name of its definition. */
   readonly type: string;
+  /** The queue it came from. */
   readonly queue: string;
+  /** The stream it belongs to; without one of yours, an own one. */
   readonly partitionKey: string;
-  /** 1 for the first attempt. */
+  /** 1 on the first attempt. */
   readonly attempt: number;
+  /** After so many failed attempts it becomes a dead letter. */
   readonly maxAttempts: number;
-  /** Rises with every claim of this job: hand it to systems that can refuse an older one. */
+  /** Rises with every claim. Pass it to systems that can refuse an older one. */
   readonly fenceToken: number;
+  /** The headers it was enqueued with. */
   readonly headers: Readonly<Record<string, string>>;
+  /** When it was enqueued. */
   readonly createdAt: Date;
-  /** The instant of the schedule that made the job, however late it runs; null: no schedule made it. */
+  /** The time its schedule asked for, however late it runs; null: no schedule made it. */
   readonly scheduledAt: Date | null;
-  /** Aborted when the lease is lost, the time limit is over, or the worker's grace period is. */
+  /** Aborted when the lease, the time limit or the worker's grace period is over. */
   readonly signal: AbortSignal;
+  /** Your logger, with the job's facts on every line. */
   readonly log: Logger;
-  /** Runs `effect` unless an earlier attempt did; returns its value as the marker keeps it, in JSON. */
+  /** Runs `effect` unless an earlier attempt did, and returns its value as JSON keeps it. */
   once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>>;
-  /**
-   * The handler's writes and the completion of the job commit together, under the fence. What `work` returns is
-   * the result of the job.
-   */
+  /** Commits your writes together with the completion of the job, fenced. What `work` returns is the result. */
   transaction<Value extends Result>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
-  /** The same for a transaction of your own: call it as the last statement before COMMIT. */
+  /** Completes the job in a transaction of yours. Call it last before COMMIT. */
   complete(tx: Queryable, ...result: ResultArgument<Result>): Promise<void>;
-  /** A child job of any queue, written with the completion (or, inside `transaction`, with that transaction). */
+  /** Enqueues a child job that commits with this one (inside `transaction`, with that transaction). */
   enqueue<Input>(
     job: JobDefinition<Input, unknown>,
     payload: PayloadOf<Input>,
@@ -63,37 +73,43 @@ export interface HandlerContext<Payload, Result = unknown> {
   ): Promise<{ id: string }>;
 }
 
+/** How jobs are gathered for `worker.handleMany()`. */
 export interface BatchOptions {
-  /** At most so many jobs in one call: 1 to 1,000. Default 100. */
+  /** At most so many jobs in one call, 1 to 1,000. Default 100. */
   readonly max?: number;
-  /** How long the first job of a batch may wait for others. Default 50 ms; 0: what was claimed together. */
+  /** How long the first job waits for others. Default 50 ms; 0: only what was claimed together. */
   readonly within?: Duration;
 }
 
-/** A job of a batch: a handler's context, and two words for what became of it. The first word counts. */
+/** A job of a batch. Call `done` or `fail` to settle it; the first call counts. */
 export interface BatchJob<Payload, Result = unknown>
   extends Omit<HandlerContext<Payload, Result>, 'transaction' | 'complete'> {
-  /** It succeeded, whatever becomes of the others. `result` is its result. */
+  /** Completes this job, whatever becomes of the others. `result` is its result. */
   done(...result: ResultArgument<Result>): Settled;
-  /** As if its own handler had thrown this: an error, or RetryLater, Snooze, DeadLetter or Cancel. */
+  /** Ends this job as if its own handler had thrown: an error, RetryLater, Snooze, DeadLetter or Cancel. */
   fail(error: unknown): Settled;
 }
 
+/** What a batch handler gets beside its jobs. */
 export interface BatchContext<Payload, Result = unknown> {
+  /** The type of the jobs. */
   readonly type: string;
+  /** The queue they came from. */
   readonly queue: string;
-  /** Aborted when the signals of all jobs are of which nothing was said yet. */
+  /** Aborted once the signal of every unsettled job is aborted. */
   readonly signal: AbortSignal;
+  /** Your logger, with the facts of the batch. */
   readonly log: Logger;
   /**
-   * The handler's writes and the completion of all jobs of which nothing was said yet commit together; `jobs` are
-   * those. If one of them was lost it throws LEASE_LOST and nothing is committed; a second call is without it.
+   * Commits your writes together with the completion of all unsettled jobs, which `work` gets as `jobs`. If one of them
+   * is lost, it throws LEASE_LOST and commits nothing; a second call leaves that job out.
    */
   transaction<Value>(
     work: (tx: pg.PoolClient, jobs: readonly BatchJob<Payload, Result>[]) => Promise<Value>,
   ): Promise<Value>;
 }
 
+/** Handles several jobs of a type in one call. */
 export type BatchHandler<Payload, Result = unknown> = (
   jobs: readonly BatchJob<Payload, Result>[],
   context: BatchContext<Payload, Result>,
