@@ -10,30 +10,38 @@ import { checkKnown, type Known } from './options/known-options.js';
 const WHILES = ['pending', 'running', 'kept'] as const;
 const CONFLICTS = ['ignore', 'replace', 'later'] as const;
 
-export interface UniqueTerms {
+interface Terms<While, Conflict, Window> {
   /**
    * How long a job stands for its key. `pending` (default): until it is claimed for the first time. `running`: until it
    * has ended. `kept`: until it has ended and `window` is over.
    */
-  readonly while?: (typeof WHILES)[number];
+  readonly while?: While;
   /**
    * What an enqueue does when a job stands. `ignore` (default): nothing. `replace`: one that was never claimed gets the
    * new payload, priority and time; if it runs already, a new job waits behind it. `later`: a new job unless one waits.
+   * With `kept` only `ignore`: a job that has ended cannot be replaced.
    */
-  readonly onConflict?: (typeof CONFLICTS)[number];
+  readonly onConflict?: Conflict;
   /** Of `kept`: counted from the enqueue. Default: `idempotencyRetention` of the queue. */
-  readonly window?: Duration;
+  readonly window?: Window;
 }
 
-export interface UniqueOptions extends UniqueTerms {
-  readonly key: string;
-}
+type Conflict = (typeof CONFLICTS)[number];
+
+export type UniqueTerms =
+  | Terms<'kept', 'ignore', Duration>
+  | Terms<'pending' | 'running', Conflict, undefined>
+  /** The definition may say for how long. */
+  | Terms<undefined, Conflict, Duration>;
+
+/** Of one enqueue. */
+export type UniqueOptions = UniqueTerms & { readonly key: string };
 
 /** The default of a definition. */
-export interface UniqueBy<Input> extends UniqueTerms {
+export type UniqueBy<Input> = UniqueTerms & {
   /** The key of a payload. */
   readonly by: (payload: Input) => string;
-}
+};
 
 /** Checked, with its defaults. */
 export interface Unique {
