@@ -9,7 +9,7 @@ const made = (path: string) => fileURLToPath(new URL(`packages/${path}`, import.
 /** What the build has made is imported as it is: there is nothing to transform in it. */
 const BUILT = [new RegExp(`^${made('')}[a-z]+/(dist|build)/`)];
 
-/** They measure how soon something happens, to tenths of a second, and have no more than one other file beside them. */
+/** They measure how soon something happens, to tenths of a second: they mostly wait, and run beside each other only. */
 const TIMED = [
   'test/calm/{delayed,even-hands,frozen,idle-hands,late-commit,oldest-first,poison}.test.ts',
   'test/claim/back-again.test.ts',
@@ -106,7 +106,7 @@ export default defineConfig({
       project('timed', {
         include: TIMED,
         isolate: false,
-        maxWorkers: 2,
+        maxWorkers: 3,
         sequence: { groupOrder: 1 },
       }),
     ],

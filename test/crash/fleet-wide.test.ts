@@ -20,6 +20,7 @@ import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 
 const options = { concurrency: 20 };
+const WORKERS = long(2, 3);
 /** Two are enough to make suspects of jobs that are blamed; three in a row are in the next test, too. */
 const KILLS = long(2, 5);
 /** Of the whole fleet, around one deadly job. */
@@ -29,7 +30,7 @@ const KILLS_BESIDE = long(2, 3);
 async function killAll(db: CalmGround, fleet: readonly CalmWorker[]) {
   for (const worker of fleet) worker.signal('SIGKILL');
   await Promise.all(fleet.map((worker) => worker.exited));
-  const next = await calmFleet(fleet.length, db.url, { options });
+  const next = await calmFleet(fleet.length, db.url, { options: { concurrency: 30 } });
   return { fleet: next, since: nowMs() };
 }
 
@@ -44,7 +45,7 @@ async function endedUnspent(db: CalmGround, count: number): Promise<void> {
 
 test('jobs of a fleet that is killed again and again all run at once after each kill, unspent', async () => {
   const db = await calmGround();
-  let fleet = await calmFleet(3, db.url, { options });
+  let fleet = await calmFleet(WORKERS, db.url, { options: { concurrency: 30 } });
   const ids = idsOf(await db.hf.enqueueMany(many(60, db.jobs.held)));
   await allNoted(fleet, 'start', ids);
   for (let kill = 1; kill <= KILLS; kill++) {
@@ -65,7 +66,7 @@ test('a fleet that was away for longer than a lease blames nobody either', async
   let fleet = await calmFleet(2, db.url, { options });
   const ids = idsOf(await db.hf.enqueueMany(many(30, db.jobs.held)));
   await allNoted(fleet, 'start', ids);
-  for (let away = 1; away <= 3; away++) {
+  for (let away = 1; away <= long(2, 3); away++) {
     for (const worker of fleet) worker.signal('SIGKILL');
     await Promise.all(fleet.map((worker) => worker.exited));
     await until('their sessions have ended', async () => {
@@ -79,7 +80,7 @@ test('a fleet that was away for longer than a lease blames nobody either', async
     fleet = await calmFleet(2, db.url, { options });
     await allNoted(fleet, 'start', ids);
   }
-  // After the second time the first of them were suspects, for a moment.
+  // The second time makes the first of them suspects, for a moment.
   const rows = await db.rows<{ attempts: number; crashes: number }>(
     'SELECT DISTINCT attempts, crashes FROM holdfast.inbox ORDER BY crashes',
   );
@@ -118,20 +119,22 @@ test.each([
   'jobs that kill every worker $soon end as dead letters, and others pay nothing',
   async ({ payload }) => {
     const db = await calmGround();
-    const fleet = supervise(db, 3);
+    const fleet = supervise(db, WORKERS);
     try {
-      await until('the fleet is up', () => fleet.live().length === 3);
+      await until('the fleet is up', () => fleet.live().length === WORKERS);
       // Enough for each worker to start one of them at the same moment, again and again.
       const poison = idsOf(
         await db.hf.enqueueMany(
-          Array.from({ length: 6 }, () => db.jobs.poison.item(payload, { maxAttempts: 1 })),
+          Array.from({ length: 2 * WORKERS }, () =>
+            db.jobs.poison.item(payload, { maxAttempts: 1 }),
+          ),
         ),
       );
       await db.hf.enqueueMany(many(20, db.jobs.quick, { ms: 500 }));
       await until('all of them are dead letters', async () => (await left(db)) === 0, {
         timeoutMs: long(150_000, 400_000),
       });
-      figure('processes that six deadly jobs cost', fleet.deaths(), '');
+      figure(`processes that ${2 * WORKERS} deadly jobs cost`, fleet.deaths(), '');
       const dead = await db.rows<{ id: string }>('SELECT id FROM holdfast.inbox');
       expect(idsOf(dead)).toEqual(poison);
       await endedUnspent(db, 20);
@@ -144,9 +147,9 @@ test.each([
 
 test('a deadly job ends as a dead letter also while the fleet is killed again and again', async () => {
   const db = await calmGround();
-  const fleet = supervise(db, 3);
+  const fleet = supervise(db, WORKERS);
   try {
-    await until('the fleet is up', () => fleet.live().length === 3);
+    await until('the fleet is up', () => fleet.live().length === WORKERS);
     const item = db.jobs.poison.item({}, { maxAttempts: 1 });
     const [poison] = await db.hf.enqueueMany([item, ...many(20, db.jobs.quick, { ms: 500 })]);
     let kills = 0;
@@ -156,7 +159,7 @@ test('a deadly job ends as a dead letter also while the fleet is killed again an
       async () => {
         // After each death of its own making, everybody else dies too.
         const live = fleet.live();
-        if (kills < KILLS_BESIDE && fleet.deaths() > deathsBefore && live.length === 3) {
+        if (kills < KILLS_BESIDE && fleet.deaths() > deathsBefore && live.length === WORKERS) {
           kills++;
           for (const worker of live) worker.signal('SIGKILL');
           await Promise.all(live.map((worker) => worker.exited));
@@ -169,8 +172,8 @@ test('a deadly job ends as a dead letter also while the fleet is killed again an
     expect(await db.hf.job(poison?.id as string)).toMatchObject({ attempts: 1 });
     await endedUnspent(db, 20);
     // One attempt and four crashes before it; a crash soon after a kill of all may be forgiven.
-    figure('processes that one deadly job cost', fleet.deaths() - 3 * kills, '');
-    expect(fleet.deaths() - 3 * kills).toBeLessThanOrEqual(1 + 4 + kills);
+    figure('processes that one deadly job cost', fleet.deaths() - WORKERS * kills, '');
+    expect(fleet.deaths() - WORKERS * kills).toBeLessThanOrEqual(1 + 4 + kills);
   } finally {
     fleet.stop();
   }

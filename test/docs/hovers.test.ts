@@ -42,7 +42,7 @@ const EXEMPT = {
   'the test kit reads it': /^Worker\.handlers\./,
   'stops what the call began': /^(meterMetrics|registerMetrics)\.close\(\)$/,
   'named in a condition of the compiler': /^(QueueName\.queues|ResultArgument)$/,
-  'a list of words that another type names': /^(Level|Settle)$|^UNIT_MS\./,
+  'a list of words that another type names': /^(Level|Settle|Conflict)$|^UNIT_MS\./,
 };
 
 function entriesOf(name: string, condition: 'default' | 'require'): string[] {

@@ -31,7 +31,7 @@ vi.mock('node:crypto', async (original) => ({
 }));
 
 const { env } = process;
-const SCHEDULES = Number(env.SIM_SCHEDULES ?? long(30, 1_000));
+const SCHEDULES = Number(env.SIM_SCHEDULES ?? long(16, 1_000));
 const FROM = Number(env.SIM_FROM ?? 1);
 /** The bug whose schedule is shrunk in every run. */
 const SHRUNK = 'a claim that takes what a live owner holds';

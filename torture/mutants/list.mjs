@@ -290,7 +290,7 @@ export const MUTANTS = [
     name: 'children outside of the transaction',
     patches: {
       'worker/settle/outcome.js': [
-        ['writeJobs(db, names, children', 'writeJobs(executor(ownPool), names, children'],
+        ['writeChildren(db, children', 'writeChildren(executor(ownPool), children'],
       ],
     },
     profile: 'network',

@@ -10,36 +10,46 @@ import { checkKnown, type Known } from './options/known-options.js';
 const WHILES = ['pending', 'running', 'kept'] as const;
 const CONFLICTS = ['ignore', 'replace', 'later'] as const;
 
-/** How long a unique key holds, and what a second enqueue does. */
-export interface UniqueTerms {
+/** The terms of a unique key. */
+interface Terms<While, Conflict, Window> {
   /**
    * How long a job stands for its key. `pending` (default): until it is claimed for the first time. `running`: until it
    * has ended. `kept`: until it has ended and `window` is over.
    */
-  readonly while?: (typeof WHILES)[number];
+  readonly while?: While;
   /**
    * What an enqueue does when a job stands. `ignore` (default): nothing. `replace`: one that was never claimed gets the
    * new payload, priority and time; if it runs already, a new job waits behind it. `later`: a new job unless one waits.
+   * With `kept` only `ignore`: a job that has ended cannot be replaced.
    */
-  readonly onConflict?: (typeof CONFLICTS)[number];
+  readonly onConflict?: Conflict;
   /** With `while: 'kept'`: how long, counted from the enqueue. Default: the queue's `idempotencyRetention`. */
-  readonly window?: Duration;
+  readonly window?: Window;
 }
+
+type Conflict = (typeof CONFLICTS)[number];
+
+/** How long a unique key holds, and what a second enqueue does. */
+export type UniqueTerms =
+  | Terms<'kept', 'ignore', Duration>
+  | Terms<'pending' | 'running', Conflict, undefined>
+  /** The definition may say for how long. */
+  | Terms<undefined, Conflict, Duration>;
 
 /**
  * One job per key.
  * @example await hf.enqueue(sendReceipt, { orderId: 9182 }, { unique: { key: 'receipt:9182' } });
  */
-export interface UniqueOptions extends UniqueTerms {
+export type UniqueOptions = UniqueTerms & {
   /** Enqueues with the same key share one job. */
   readonly key: string;
-}
+};
 
 /** The default of a definition. */
-export interface UniqueBy<Input> extends UniqueTerms {
+export type UniqueBy<Input> = UniqueTerms & {
   /** The key of a payload. */
   readonly by: (payload: Input) => string;
-}
+};
 
 /** Checked, with its defaults. */
 export interface Unique {
