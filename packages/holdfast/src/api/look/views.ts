@@ -13,10 +13,12 @@ import type { DeadLetterGroupRow } from '../../inspect/job/failures.js';
 import type { ListedJob } from '../../inspect/job/list.js';
 import type { ShownJob } from '../../inspect/job/show.js';
 import {
+  type Figures,
   type LockedQueue,
   lockedFigures,
   type QueueFigures,
   queueFigures,
+  type Setting,
   type WorkerOverview,
   whyLocked,
 } from '../../inspect/queue/overview.js';
@@ -193,19 +195,16 @@ export const archivedView = (queue: string, { claimedAt: _, ...row }: ArchivedJo
 });
 
 /** A queue whose tables could be read. */
-export type ReadableQueue = Dated<QueueFigures, 'oldestDue' | 'maintainedAt' | 'createdAt'> & {
+export interface ReadableQueue extends QueueFigures<Date> {
   /** Null: it could be read. */
   readonly unreadable: null;
-};
+}
 
 /** A queue that somebody has locked: its settings are known, its figures are null. */
-export type UnreadableQueue = Dated<
-  Readonly<ReturnType<typeof lockedFigures>>,
-  'maintainedAt' | 'createdAt'
-> & {
+export interface UnreadableQueue extends Setting<Date>, Readonly<Record<keyof Figures, null>> {
   /** Who holds the lock, and how to end it. */
   readonly unreadable: string;
-};
+}
 
 /** A queue with its settings and figures, from `hf.queues()`. */
 export type QueueInfo = ReadableQueue | UnreadableQueue;

@@ -17,7 +17,7 @@ export const EXACT_ROWS = 50_000;
 const EXACT_PART = 10_000;
 
 /** The jobs of a queue, by what they do. */
-export interface QueueCounts {
+export interface Tally<Time = string> {
   /** Jobs that wait. */
   readonly pending: number;
   /** Pending jobs that are not due yet; null: not known. */
@@ -30,7 +30,7 @@ export interface QueueCounts {
   /** Those whose lease is over: their worker is gone and nobody has taken over yet. */
   readonly expired: number;
   /** Since when the oldest due job waits; null: none is due. */
-  readonly oldestDue: string | null;
+  readonly oldestDue: Time | null;
   /** From due to claimed, the mean of the jobs that run; null: none runs. */
   readonly startLatencyMs: number | null;
   /** `oldestDue` may be later than the truth: the queue is large, and it is read by key or has rates with many keys. */
@@ -39,6 +39,9 @@ export interface QueueCounts {
   readonly approximate: boolean;
   /** `deadLetter` is one too: they are many, and it lags until the next vacuum or analyze. */
   readonly deadLetterApproximate: boolean;
+}
+
+export interface QueueCounts extends Tally {
   readonly held: readonly Holding[];
   readonly size: QueueSize;
 }

@@ -8,7 +8,7 @@ import type { Holding } from '../fleet/held.js';
 import { listWorkers, type WorkerRow } from '../fleet/workers.js';
 import { isLocked, type Part } from '../reading/reading.js';
 import { type Rights, rightsOf } from '../reading/rights.js';
-import { countByStatus, earliest, type QueueCounts } from './counts.js';
+import { countByStatus, earliest, type QueueCounts, type Tally } from './counts.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { type Rate, rate } from './size.js';
 
@@ -27,7 +27,7 @@ export interface OverviewOptions {
 }
 
 /** What is set on it: known also of a queue that is locked. */
-interface Setting {
+export interface Setting<Time = string> {
   readonly queue: string;
   readonly paused: boolean;
   readonly pausedTypes: readonly string[];
@@ -46,12 +46,12 @@ interface Setting {
   /** Null: no bound. */
   readonly maxPending: number | null;
   /** When a worker last did maintenance here; null: never. */
-  readonly maintainedAt: string | null;
-  readonly createdAt: string;
+  readonly maintainedAt: Time | null;
+  readonly createdAt: Time;
 }
 
 /** Null in a queue that is locked. */
-interface Figures extends Omit<QueueCounts, 'held' | 'size'> {
+export interface Figures<Time = string> extends Tally<Time> {
   /** How long the oldest due job has been due; null: none is due. */
   readonly oldestDueMs: number | null;
   /** Over the last minute at most; null: not asked for. */
@@ -63,7 +63,7 @@ interface Figures extends Omit<QueueCounts, 'held' | 'size'> {
 }
 
 /** One queue in figures, without the parts of which they were made. */
-export interface QueueFigures extends Setting, Figures {}
+export interface QueueFigures<Time = string> extends Setting<Time>, Figures<Time> {}
 
 function settingsOf(queue: QueueRow): Setting {
   return {
