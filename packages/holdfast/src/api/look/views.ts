@@ -154,10 +154,7 @@ export const jobView = (row: ShownJob): Job => ({
 });
 
 /** Why a job does not run: `code` to branch on, `text` to read, `fix` to do. */
-export type Explanation = Omit<RawExplanation, 'job'> & {
-  /** Null: no queue knows the id. */
-  readonly job: JobFacts | null;
-};
+export interface Explanation extends RawExplanation<JobFacts> {}
 
 export const explanationView = (answer: RawExplanation): Explanation => ({
   ...answer,

@@ -18,12 +18,12 @@ import {
 import { itsTurn, noneIsFree } from './turn.js';
 
 /** Why a job does not run. */
-export interface Explanation extends Reason {
+export interface Explanation<Job = ShownJob> extends Reason {
   readonly id: string;
   /** What else keeps it from running, or would. */
   readonly also: readonly Reason[];
   /** Null: no queue knows the id. */
-  readonly job: ShownJob | null;
+  readonly job: Job | null;
   /** The worker that comes first for the job's bucket, in a queue that is read by key. */
   readonly bucketOwner: string | null;
 }
