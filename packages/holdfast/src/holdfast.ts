@@ -16,6 +16,7 @@ import { type JobChanges, type UpdateChoice, update } from './api/act/update.js'
 import { examine } from './api/doctor/doctor.js';
 import { Backpressure } from './api/enqueue/backpressure.js';
 import { enqueuer } from './api/enqueue/enqueuer.js';
+import { StrictTypes } from './api/enqueue/strict-types.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
 import { gaugesReader } from './api/look/gauges.js';
 import { looking } from './api/look/look.js';
@@ -144,11 +145,22 @@ export function holdfast(options: HoldfastOptions = {}) {
   /** Statements outside of any transaction. None waits for a lock for ever: it would keep its connection from others. */
   const outside = async () => boundedExecutor(pool(), { prepare: prepare && !(await pooled()) });
   const backpressure = new Backpressure(outside);
+  const strict = options.strictTypes ? new StrictTypes() : null;
   const { emit } = emitterOf(null, listeners, (error) =>
     log.error({ err: describeError(error).message }, 'an observer failed'),
   );
   const enqueueMany = enqueuer({
-    ...{ names, maxPayloadBytes, tracing, checkOpen, pool, observer, outside, backpressure },
+    ...{
+      names,
+      maxPayloadBytes,
+      tracing,
+      checkOpen,
+      pool,
+      observer,
+      outside,
+      backpressure,
+      strict,
+    },
     emitEnqueued: (...written) => {
       if (listeners.size > 0) for (const event of enqueuedEvents(...written)) emit(event);
     },
@@ -209,7 +221,15 @@ export function holdfast(options: HoldfastOptions = {}) {
     worker(workerOptions: WorkerOptions = {}): Worker {
       const deps = {
         ...{ address, direct, besidePool, pool: pool(), schema, checkOpen },
-        ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null, tracing, listeners },
+        ...{
+          log,
+          maxPayloadBytes,
+          prepare,
+          pooler: options.pooler ?? null,
+          tracing,
+          listeners,
+          strict,
+        },
       };
       return new Worker(deps, workerOptions);
     },

@@ -244,6 +244,9 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
     const [job] = (await prepareJobs([item], limits)) as [NewJob];
     const child = { queue: checkQueueName(queue), job };
+    const { strict, engine, names } = this.#deps;
+    // Not in the handler's transaction: what this reads has been committed.
+    await strict?.check({ ...names, queue }, [job], () => engine);
     if (!tx) {
       this.children.push(child);
       return { id: job.id };
