@@ -10,6 +10,7 @@ import { prepareJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { describeError } from '../../job/errors/failure.js';
+import type { HoldfastError } from '../../job/errors/holdfast-error.js';
 import {
   checkDefinition,
   type EnqueueItem,
@@ -23,7 +24,13 @@ import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { type Child, committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
 import type { ContextDeps } from './context-deps.js';
-import { type HandlerContext, jobState, leaseLost, type Route } from './handler-context.js';
+import {
+  type HandlerContext,
+  jobState,
+  leaseLost,
+  type Route,
+  timedOut,
+} from './handler-context.js';
 import { JobFacts, type LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
 import { isNew, resultText } from './result.js';
@@ -47,6 +54,8 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   readonly writing = new OpenCalls();
   #effects: Map<string, Promise<unknown>> | null = null;
   #over: 'returned' | 'failed' | null = null;
+  /** Its time limit, once that is over. */
+  #timeoutMs: number | null = null;
 
   readonly #job: Route['job'];
   /** What is wrong with the result: the job becomes a dead letter. */
@@ -102,9 +111,26 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     this.#over ??= how;
   }
 
+  /** Its time limit is over, and with it the attempt. */
+  timeOut(timeoutMs: number): void {
+    if (this.#over === null && !this.held.lost && !this.held.gone) this.#timeoutMs = timeoutMs;
+    this.end('failed');
+  }
+
+  get isTimedOut(): boolean {
+    return this.#timeoutMs !== null;
+  }
+
+  /** Why what the handler does is refused, where the job is not held by this attempt any more. */
+  notHeld(doing: string): HoldfastError {
+    return this.#timeoutMs === null
+      ? leaseLost(this.id, doing)
+      : timedOut(this.id, this.#timeoutMs, doing);
+  }
+
   /** Its connection is not waited for any more: whatever the handler has open on it is rolled back. */
   cutOff(): void {
-    this.connection?.(leaseLost(this.id, 'its transaction'));
+    this.connection?.(this.notHeld('its transaction'));
   }
 
   get isOver(): boolean {
@@ -137,7 +163,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     if (stands === null) {
       // Completed by this handler meanwhile, the row is gone for a good reason.
       if (this.completion === 'none') this.held.gone = true;
-      throw leaseLost(this.id, `the marker of the effect "${name}"`);
+      throw this.notHeld(`the marker of the effect "${name}"`);
     }
     return JSON.parse(stands).value;
   }
@@ -263,8 +289,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   #assertHeld(doing: string): void {
     // A failed attempt has given its lease up: the next one may have begun.
-    if (this.held.lost || this.held.gone || this.#over === 'failed')
-      throw leaseLost(this.id, doing);
+    if (this.held.lost || this.held.gone || this.#over === 'failed') throw this.notHeld(doing);
     if (this.#over) {
       // Whoever called it may not be listening any more.
       this.#deps.log.warn(

@@ -135,3 +135,12 @@ export function leaseLost(id: string, doing: string): HoldfastError {
       'Another worker has taken it over, or it was cancelled; stop working on it.',
   );
 }
+
+/** What a handler asks for after its time limit: the attempt has failed, so nothing may be written in its name. */
+export function timedOut(id: string, timeoutMs: number, doing: string): HoldfastError {
+  return new HoldfastError(
+    'HANDLER_TIMEOUT',
+    `The time limit of job ${id}, ${timeoutMs} ms, is over and its attempt has failed, so ${doing} was refused and nothing was written. ` +
+      'What the handler may still do: clean up outside of Holdfast, and throw. Pass ctx.signal on, or raise timeout.',
+  );
+}
