@@ -216,7 +216,8 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   fail: async (held) => (await fail(db.engine, INBOX, ME, [{ ...held, ...FAILURE }])).map(idOf),
   dead_letter: (held) => deadLetter(db.engine, INBOX, ME, [{ ...held, ...WHY }]),
   release: async (held) => (await release(db.engine, INBOX, ME, [held])).map(({ id }) => id),
-  snooze: (held) => snooze(db.engine, INBOX, ME, [{ ...held, delayMs: 60_000 }]),
+  snooze: async (held) =>
+    (await snooze(db.engine, INBOX, ME, [{ ...held, delayMs: 60_000 }])).map(idOf),
   cancelOwn: (held) => cancelOwn(db.engine, INBOX, ME, [{ ...held, reason: 'not wanted' }]),
   recover: async () =>
     (await recover(db.engine, INBOX, { limit: 1_000, recoverer: NEXT })).map(idOf),
@@ -225,6 +226,8 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   cancel: (held) => cancel(db.plain, INBOX, [held.id], 'cancelled by an operator'),
   update: async (held) =>
     (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, priority: 1 })) ? [held.id] : [],
+  wake: async (held) =>
+    (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, delayMs: 0 })) ? [held.id] : [],
   replay: (held) => replayed(held.id, { completed: true }),
   restore: (held) => replayed(held.id, { completed: true, restore: true }),
 };
@@ -306,11 +309,11 @@ test('every transition of the table was taken by some cell above', () => {
 
 test('fail and recover tell where each job went', async () => {
   const first = await claimed(ME);
-  expect(await fail(db.engine, INBOX, ME, [{ ...first, ...FAILURE }])).toEqual([
+  expect(await fail(db.engine, INBOX, ME, [{ ...first, ...FAILURE }])).toMatchObject([
     { id: first.id, status: 'pending' },
   ]);
   const last = await claimed(ME, { maxAttempts: 1 });
-  expect(await fail(db.engine, INBOX, ME, [{ ...last, ...FAILURE }])).toEqual([
+  expect(await fail(db.engine, INBOX, ME, [{ ...last, ...FAILURE }])).toMatchObject([
     { id: last.id, status: 'dead_letter' },
   ]);
   const lone = await claimed(ME, { maxAttempts: 1 });

@@ -240,7 +240,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     migrationStates: async (): Promise<MigrationState[]> => migrationStates(pool(), schema),
     pendingSql: async (): Promise<string> => pendingSql(pool(), schema),
 
-    /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
+    /** Changes a job that waits. One that runs takes `{ delay: 0 }` only; others are refused with JOB_STATE. */
     update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
       update(access, id, changes, choice),
     /**

@@ -37,6 +37,12 @@ export const historyWith = (
 /** Its owner vanished, perhaps because of it. A first crash counts in any case: only from then on the start is written. */
 export const MAY_BE_CAUSE = '(i.crashes = 0 OR i.started)';
 
+/**
+ * An update asked for it to be due at once while this attempt had it. A claim takes only what is due, and writes its own
+ * time; so a later due time was written while the job ran (operate/update.ts), and is kept until the attempt settles.
+ */
+export const WOKEN = '((i.available_at > i.claimed_at) IS TRUE)';
+
 /** What a job that ends takes along into the archive as it is. */
 const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
     version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;
