@@ -4,12 +4,11 @@
  * over with the completion.
  */
 import type pg from 'pg';
-import { findEffect, recordEffect } from '../../effects/once.js';
-import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
+import { runOnce } from '../../effects/run-once.js';
+import { checkOnce, type OnceOptions, type Stored, withFallback } from '../../effects/value.js';
 import { prepareJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
-import { describeError } from '../../job/errors/failure.js';
 import type { HoldfastError } from '../../job/errors/holdfast-error.js';
 import {
   checkDefinition,
@@ -19,7 +18,6 @@ import {
   type PayloadOf,
 } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
-import { mayPass } from '../../postgres/connect/pool.js';
 import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { type Child, committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
@@ -83,7 +81,10 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
   // nothing to handlers that do not.
   get once(): HandlerContext<Payload>['once'] {
-    return (name, effect) => this.#call(this.#onceAtATime(name, effect));
+    return (name: string, effect: () => unknown, options?: OnceOptions<unknown>) => {
+      if (options === undefined) return this.#call(this.#onceAtATime(name, effect));
+      return this.#call(this.#onceOr(name, effect, options));
+    };
   }
   get transaction(): HandlerContext<Payload>['transaction'] {
     return (work) => this.#call(this.#transaction(work));
@@ -150,35 +151,23 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     return made;
   }
 
-  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
-    checkKey(name, 'name of the effect');
-    const { names, engine } = this.#deps;
-    const before = await findEffect(engine, names, this.id, name);
-    if (before !== null) return JSON.parse(before).value;
-    this.#assertHeld(`the effect "${name}"`);
-    const value = await effect();
-    const { text, problem } = keepValue(value, name, this.#deps.maxPayloadBytes);
-    if (problem !== null) this.#warnOfValue(name, problem);
-    const stands = await this.#record(name, text);
-    if (stands === null) {
-      // Completed by this handler meanwhile, the row is gone for a good reason.
-      if (this.completion === 'none') this.held.gone = true;
-      throw this.notHeld(`the marker of the effect "${name}"`);
-    }
-    return JSON.parse(stands).value;
+  async #onceOr(name: string, effect: () => unknown, options: OnceOptions<unknown>) {
+    checkOnce(options);
+    return withFallback(this.#onceAtATime(name, effect), options);
   }
 
-  async #record(name: string, value: string): Promise<string | null> {
-    const { names, engine } = this.#deps;
+  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
+    checkKey(name, 'name of the effect');
+    const { names, engine, maxPayloadBytes } = this.#deps;
     const owner = { workerId: this.held.workerId, id: this.id, generation: this.fenceToken };
-    try {
-      return await recordEffect(engine, names, owner, name, value);
-    } catch (error) {
-      if (mayPass(error) || value === NO_VALUE) throw error;
-      // Refused for its characters, as by a database in LATIN1. The effect has happened all the same.
-      this.#warnOfValue(name, `the database refused it: ${describeError(error).message}`);
-      return recordEffect(engine, names, owner, name, NO_VALUE);
-    }
+    const done = await runOnce(engine, names, owner, maxPayloadBytes, {
+      ...{ name, effect, warn: (problem: string) => this.#warnOfValue(name, problem) },
+      begins: () => this.#assertHeld(`the effect "${name}"`),
+    });
+    if (done) return done.value;
+    // Completed by this handler meanwhile, the row is gone for a good reason.
+    if (this.completion === 'none') this.held.gone = true;
+    throw this.notHeld(`the marker of the effect "${name}"`);
   }
 
   #warnOfValue(name: string, problem: string): void {
