@@ -27,6 +27,7 @@ import {
   type EnqueueCall,
   type HoldfastOptions,
 } from './api/options.js';
+import { whileOpen } from './api/while-open.js';
 import { type Enqueued, enqueuedEvents } from './enqueue/enqueue.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors/errors.js';
@@ -110,6 +111,7 @@ export function holdfast(options: HoldfastOptions = {}) {
   const checkOpen = () => {
     if (closed) throw afterClose();
   };
+  const whyClosed = () => (closed ? afterClose() : null);
   let ownPool: pg.Pool | null = null;
   const pool = () => {
     checkOpen();
@@ -185,7 +187,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     ]);
   }
 
-  const hf = {
+  const methods = {
     schema,
     ...looking(access),
     ...byId(access),
@@ -268,7 +270,9 @@ export function holdfast(options: HoldfastOptions = {}) {
       await meet();
       return readGauges();
     },
-
+  };
+  const hf = {
+    ...whileOpen(methods, whyClosed, ['worker', 'onEvent']),
     close,
     /** `await using hf = holdfast()`: it is closed where its scope ends. */
     [Symbol.asyncDispose]: close,
