@@ -16,6 +16,7 @@ import { type JobChanges, type UpdateChoice, update } from './api/act/update.js'
 import { examine } from './api/doctor/doctor.js';
 import { Backpressure } from './api/enqueue/backpressure.js';
 import { enqueuer } from './api/enqueue/enqueuer.js';
+import { StrictTypes } from './api/enqueue/strict-types.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
 import { gaugesReader } from './api/look/gauges.js';
 import { looking } from './api/look/look.js';
@@ -26,6 +27,7 @@ import {
   type EnqueueCall,
   type HoldfastOptions,
 } from './api/options.js';
+import { whileOpen } from './api/while-open.js';
 import { type Enqueued, enqueuedEvents } from './enqueue/enqueue.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors/errors.js';
@@ -109,6 +111,7 @@ export function holdfast(options: HoldfastOptions = {}) {
   const checkOpen = () => {
     if (closed) throw afterClose();
   };
+  const whyClosed = () => (closed ? afterClose() : null);
   let ownPool: pg.Pool | null = null;
   const pool = () => {
     checkOpen();
@@ -144,11 +147,22 @@ export function holdfast(options: HoldfastOptions = {}) {
   /** Statements outside of any transaction. None waits for a lock for ever: it would keep its connection from others. */
   const outside = async () => boundedExecutor(pool(), { prepare: prepare && !(await pooled()) });
   const backpressure = new Backpressure(outside);
+  const strict = options.strictTypes ? new StrictTypes() : null;
   const { emit } = emitterOf(null, listeners, (error) =>
     log.error({ err: describeError(error).message }, 'an observer failed'),
   );
   const enqueueMany = enqueuer({
-    ...{ names, maxPayloadBytes, tracing, checkOpen, pool, observer, outside, backpressure },
+    ...{
+      names,
+      maxPayloadBytes,
+      tracing,
+      checkOpen,
+      pool,
+      observer,
+      outside,
+      backpressure,
+      strict,
+    },
     emitEnqueued: (...written) => {
       if (listeners.size > 0) for (const event of enqueuedEvents(...written)) emit(event);
     },
@@ -173,7 +187,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     ]);
   }
 
-  const hf = {
+  const methods = {
     schema,
     ...looking(access),
     ...byId(access),
@@ -209,7 +223,15 @@ export function holdfast(options: HoldfastOptions = {}) {
     worker(workerOptions: WorkerOptions = {}): Worker {
       const deps = {
         ...{ address, direct, besidePool, pool: pool(), schema, checkOpen },
-        ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null, tracing, listeners },
+        ...{
+          log,
+          maxPayloadBytes,
+          prepare,
+          pooler: options.pooler ?? null,
+          tracing,
+          listeners,
+          strict,
+        },
       };
       return new Worker(deps, workerOptions);
     },
@@ -220,7 +242,7 @@ export function holdfast(options: HoldfastOptions = {}) {
     migrationStates: async (): Promise<MigrationState[]> => migrationStates(pool(), schema),
     pendingSql: async (): Promise<string> => pendingSql(pool(), schema),
 
-    /** Changes a job that waits. One that runs, or has ended, is refused with JOB_STATE. */
+    /** Changes a job that waits. One that runs takes `{ delay: 0 }` only; others are refused with JOB_STATE. */
     update: <Input>(id: string, changes: JobChanges<Input>, choice?: UpdateChoice<Input>) =>
       update(access, id, changes, choice),
     /**
@@ -248,7 +270,9 @@ export function holdfast(options: HoldfastOptions = {}) {
       await meet();
       return readGauges();
     },
-
+  };
+  const hf = {
+    ...whileOpen(methods, whyClosed, ['worker', 'onEvent']),
     close,
     /** `await using hf = holdfast()`: it is closed where its scope ends. */
     [Symbol.asyncDispose]: close,

@@ -31,6 +31,11 @@ export interface HoldfastOptions {
    * through a transaction pooler. Default: the connection string.
    */
   readonly listenUrl?: string;
+  /**
+   * Refuse to enqueue a type that no worker has registered on its queue, live or not long gone: TYPE_UNKNOWN. For hf.enqueue,
+   * hf.enqueueMany and ctx.enqueue. Default false. Each type is asked for once.
+   */
+  readonly strictTypes?: boolean;
   /** Anything of the shape of pino. Default: lines on stderr, readable on a terminal, JSON elsewhere. */
   readonly logger?: Logger;
   /** The least level that is logged. Default: HOLDFAST_LOG, or `info`; a logger of yours has its own. */
@@ -43,7 +48,7 @@ export interface HoldfastOptions {
 
 const HOLDFAST_OPTIONS = {
   ...{ connectionString: true, connection: true, pool: true, schema: true, prepare: true },
-  ...{ pooler: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
+  ...{ pooler: true, strictTypes: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
   ...{ log: true, logger: true, redact: true },
 } as const satisfies Known<HoldfastOptions>;
 
@@ -68,6 +73,7 @@ export function checkHoldfast(options: HoldfastOptions): void {
   checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', undone);
   checkFlag(options.prepare, 'prepare', undone);
   checkFlag(options.pooler, 'pooler', undone);
+  checkFlag(options.strictTypes, 'strictTypes', undone);
   const { connection, pool } = options;
   if (connection !== undefined && (typeof connection !== 'object' || connection === null))
     throw refused(`connection must be an object as pg takes it, not ${shown(connection)}.`);

@@ -62,6 +62,7 @@ export const COMMANDS: readonly Command[] = [
       'max-attempts': text('N', 'default 5'),
       'job-version': text('N', 'the version of the payload; default 1'),
       header: texts('NAME=VALUE', 'may be repeated'),
+      strict: flag('refuse a type that no worker has registered'),
     },
     load: async () => (await import('./commands/jobs/enqueue.js')).run,
   }),

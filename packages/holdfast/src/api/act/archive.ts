@@ -6,6 +6,7 @@ import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkIds } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
+import { refuseTx } from '../../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import type { Names } from '../../postgres/names.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
@@ -105,6 +106,11 @@ export function archive(access: Access) {
      * discarded ones, for as long as the archive keeps them, and completed ones where that is asked for.
      */
     async replay(asked: WhichFinished, choice: ReplayChoice = {}): Promise<ReplayStep> {
+      refuseTx(
+        choice,
+        'archive.replay()',
+        'Replay before you begin it, or after it has committed.',
+      );
       checkKnown(choice, OPTIONS, 'archive.replay()', 'Nothing was done.');
       checkActOptions(choice);
       for (const name of ['completed', 'asDeadLetters', 'repeatEffects', 'dryRun'] as const)

@@ -4,6 +4,7 @@
  * then after pauses that grow from 20 ms to a second. A database that is away is waited for.
  */
 import { type OutcomeRow, outcomesOf } from '../../inspect/job/states.js';
+import { listQueues } from '../../inspect/queue/queues.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkDefinition, type JobDefinition } from '../../job/job.js';
@@ -42,7 +43,10 @@ export interface Wait {
 
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
-  /** `gone`: its queue keeps no archive and does not have it, so how it ended is not known. */
+  /**
+   * `gone`: no queue has it and its queue keeps no archive, so how it ended is not known. So too if no queue was named, the
+   * job was never seen, and one of the queues keeps no archive.
+   */
   readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded' | 'gone';
   /** What the handler returned; null: nothing, or nothing that was kept. */
   readonly result: Result | null;
@@ -61,6 +65,8 @@ interface Waiter {
   /** As it was asked for; null: whichever has the job. */
   readonly named: string | null;
   queue: string;
+  /** It was found once. */
+  seen: boolean;
   readonly resolve: (outcome: JobOutcome) => void;
   readonly reject: (error: unknown) => void;
   pauseMs: number;
@@ -104,7 +110,8 @@ export class Waiting {
     signal?.throwIfAborted();
     let waiter!: Waiter;
     const ended = new Promise<JobOutcome>((resolve, reject) => {
-      waiter = { id: checked, named, queue, resolve, reject, pauseMs: FIRST_PAUSE_MS, askAt: 0 };
+      const from = { pauseMs: FIRST_PAUSE_MS, askAt: 0, seen: false };
+      waiter = { id: checked, named, queue, resolve, reject, ...from };
     });
     const aborted = () => waiter.reject(signal?.reason);
     signal?.addEventListener('abort', aborted, { once: true });
@@ -185,8 +192,16 @@ export class Waiting {
       waiter.askAt = 0;
     }
     // A completed job left no trace here, but neither did one that was cancelled and pruned since.
-    else if (!row.keepsArchive) waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
+    else if (!row.keepsArchive || (await this.#mayBeGone(waiter)))
+      waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
     else waiter.reject(await unknownJob(this.#access, waiter.named, waiter.id));
+  }
+
+  /** It was asked for too late to be seen, and may have been in a queue that keeps no archive. */
+  async #mayBeGone({ named, seen }: Waiter): Promise<boolean> {
+    if (named !== null || seen) return false;
+    const queues = await ask(this.#access, (db) => listQueues(db, this.#access.schema));
+    return queues.some(({ archiveRetentionMs }) => archiveRetentionMs === 0);
   }
 
   /** By id, the queue that has it; all that named none are looked for together. */
@@ -199,6 +214,7 @@ export class Waiting {
 }
 
 function answer(waiter: Waiter, row: OutcomeRow): void {
+  if (row.status !== null) waiter.seen = true;
   if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
   else if (row.status !== null) postpone(waiter);
 }

@@ -1,6 +1,6 @@
 /** What a handler is given, of one job or of several, how it asks for several, and what giving it needs. */
 import type pg from 'pg';
-import type { Stored } from '../../effects/value.js';
+import type { Kept, OnceOptions, Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import {
   checkInteger,
@@ -48,6 +48,12 @@ export interface HandlerContext<Payload, Result = unknown> {
   readonly log: Logger;
   /** Runs `effect` unless an earlier attempt did; returns its value as the marker keeps it, in JSON. */
   once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>>;
+  /** The same, without `undefined`: where the marker keeps no value, what `fallback` returns. */
+  once<Value, Fallback>(
+    name: string,
+    effect: () => Value | Promise<Value>,
+    options: OnceOptions<Fallback>,
+  ): Promise<Kept<Value> | Fallback>;
   /**
    * The handler's writes and the completion of the job commit together, under the fence. What `work` returns is
    * the result of the job.
@@ -133,5 +139,14 @@ export function leaseLost(id: string, doing: string): HoldfastError {
     'LEASE_LOST',
     `Job ${id} is no longer owned by this attempt, so ${doing} had no effect. ` +
       'Another worker has taken it over, or it was cancelled; stop working on it.',
+  );
+}
+
+/** What a handler asks for after its time limit: the attempt has failed, so nothing may be written in its name. */
+export function timedOut(id: string, timeoutMs: number, doing: string): HoldfastError {
+  return new HoldfastError(
+    'HANDLER_TIMEOUT',
+    `The time limit of job ${id}, ${timeoutMs} ms, is over and its attempt has failed, so ${doing} was refused and nothing was written. ` +
+      'What the handler may still do: clean up outside of Holdfast, and throw. Pass ctx.signal on, or raise timeout.',
   );
 }
