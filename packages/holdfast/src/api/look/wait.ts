@@ -5,7 +5,7 @@
  */
 import { type OutcomeRow, outcomesOf } from '../../inspect/job/states.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { HoldfastError } from '../../job/errors/holdfast-error.js';
+import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkDefinition, type JobDefinition } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
@@ -60,8 +60,16 @@ export interface JobOutcome<Result = unknown> {
 
 const ENDS: readonly (string | null)[] = ['completed', 'cancelled', 'dead_letter', 'discarded'];
 
+/** What the definition says, where one was given. */
+interface Expected<Result> {
+  readonly type?: string | null;
+  readonly check?: (outcome: JobOutcome) => Promise<JobOutcome<Result>>;
+}
+
 interface Waiter {
   readonly id: string;
+  /** Of the definition; null: any. */
+  readonly type: string | null;
   /** As it was asked for; null: whichever has the job. */
   readonly named: string | null;
   queue: string;
@@ -89,16 +97,24 @@ export class Waiting {
     job: JobDefinition<never, unknown, Result> | string,
     ...given: [(WaitChoice | string)?, WaitChoice?]
   ): Promise<JobOutcome<Result>> => {
-    if (typeof job === 'string')
-      return (await this.#wait(job, given[0] as WaitChoice)) as JobOutcome<Result>;
+    if (typeof job === 'string') return this.#wait<Result>(job, given[0] as WaitChoice);
     const [id, choice] = given as [string, WaitChoice?];
     checkDefinition(job, 'The first argument of wait()', 'Nobody waits.');
-    const outcome = await this.#wait(id, { ...choice, queue: job.queue });
-    if (outcome.result === null) return { ...outcome, result: null };
-    return { ...outcome, result: await job.checkResult(outcome.result) };
+    const check = async (outcome: JobOutcome): Promise<JobOutcome<Result>> => {
+      if (outcome.result === null) return { ...outcome, result: null };
+      return { ...outcome, result: await job.checkResult(outcome.result) };
+    };
+    return this.#wait(id, { ...choice, queue: job.queue }, { type: job.type, check });
   };
 
-  async #wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
+  async #wait<Result>(
+    id: string,
+    choice: WaitChoice = {},
+    {
+      type = null,
+      check = async (outcome) => outcome as JobOutcome<Result>,
+    }: Expected<Result> = {},
+  ): Promise<JobOutcome<Result>> {
     checkKnown(choice, OPTIONS, 'wait()', 'Nobody waits.');
     const { queue = 'inbox', timeout, signal } = choice;
     const named = choice.queue ?? null;
@@ -109,9 +125,14 @@ export class Waiting {
     const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout', bounds);
     signal?.throwIfAborted();
     let waiter!: Waiter;
-    const ended = new Promise<JobOutcome>((resolve, reject) => {
-      const from = { pauseMs: FIRST_PAUSE_MS, askAt: 0, seen: false };
-      waiter = { id: checked, named, queue, resolve, reject, ...from };
+    const ended = new Promise<JobOutcome<Result>>((answer, reject) => {
+      const resolve = (outcome: JobOutcome) => {
+        // Its check may take as long as it likes, and nobody asks for the job meanwhile.
+        waiter.askAt = Number.POSITIVE_INFINITY;
+        check(outcome).then(answer, reject);
+      };
+      const state = { pauseMs: FIRST_PAUSE_MS, askAt: 0, seen: false };
+      waiter = { id: checked, named, type, queue, resolve, reject, ...state };
     });
     const aborted = () => waiter.reject(signal?.reason);
     signal?.addEventListener('abort', aborted, { once: true });
@@ -215,7 +236,10 @@ export class Waiting {
 
 function answer(waiter: Waiter, row: OutcomeRow): void {
   if (row.status !== null) waiter.seen = true;
-  if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
+  const { id, type } = waiter;
+  if (type !== null && row.type !== null && row.type !== type)
+    waiter.reject(otherType(id, type, row.type));
+  else if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
   else if (row.status !== null) postpone(waiter);
 }
 
@@ -236,6 +260,13 @@ function late(id: string, timeoutMs: number): HoldfastError {
     'WAIT_TIMEOUT',
     `Job ${id} did not end within ${timeoutMs} ms; it was left as it is. ` +
       'Wait again, or ask hf.explain() why it does not run.',
+  );
+}
+
+function otherType(id: string, given: string, type: string): HoldfastError {
+  return invalid(
+    `Job ${id} is a "${type}", and wait() was given the definition of "${given}"; the job was left as it is. ` +
+      'Pass the definition of the job, or only its id.',
   );
 }
 
