@@ -83,6 +83,7 @@ const MADE = [
   'packages/holdfast/dist',
   'packages/testing/dist',
   'packages/embedded/dist',
+  'packages/nest/dist',
   'packages/dashboard/dist',
   'apps/demo/dist',
 ];

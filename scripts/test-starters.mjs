@@ -8,7 +8,10 @@ import { join } from 'node:path';
 import { startVitest } from 'vitest/node';
 import { ROOT } from './root.mjs';
 
-const PACKAGES = ['holdfast', '@holdfast/testing', '@holdfast/embedded', '@holdfast/dashboard'];
+const PACKAGES = [
+  'holdfast',
+  ...['testing', 'embedded', 'dashboard', 'nest'].map((name) => `@holdfast/${name}`),
+];
 
 const online = spawnSync('npm', ['view', 'pg', 'version'], { cwd: ROOT, timeout: 60_000 });
 if (online.status !== 0)
