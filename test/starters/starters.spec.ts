@@ -4,8 +4,8 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -120,5 +120,9 @@ test.skipIf(OFFLINE).each([...TEMPLATES])('%s', { timeout: 900_000 }, async (tem
   await until('the end', () => !isAlive(child.pid!), log);
   await ended;
   expect(log()).toMatch(/worker stopped[\s\S]*dev: all has stopped, exit code 0\n/);
-  expect(existsSync(join(cwd, '.holdfast/postgres/postmaster.pid'))).toBe(false);
+  const [, postgres] = /starting PostgreSQL .* on 127\.0\.0\.1:(\d+)/.exec(log()) ?? [];
+  const [error] = await once(connect(Number(postgres), '127.0.0.1'), 'close').catch((reason) => [
+    reason,
+  ]);
+  expect(error).toMatchObject({ code: 'ECONNREFUSED' });
 });

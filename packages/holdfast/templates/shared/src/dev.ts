@@ -10,7 +10,9 @@ const env = { ...process.env, DATABASE_URL: process.env.DATABASE_URL ?? server?.
 const running = new Set<ChildProcess>();
 let stopping = false;
 
+/** Once: a second signal would end a worker that drains. */
 function stop(): void {
+  if (stopping) return;
   stopping = true;
   for (const child of running) child.kill('SIGTERM');
 }
