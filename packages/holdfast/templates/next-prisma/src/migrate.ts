@@ -1,7 +1,7 @@
 // The tables of the app and those of Holdfast. Run it with each deploy, before the new processes start.
-import { execFileSync } from 'node:child_process';
+import { execSync } from 'node:child_process';
 import { close, hf } from './database.ts';
 
-execFileSync('npx', ['prisma', 'migrate', 'deploy'], { stdio: 'inherit' });
+execSync('npx prisma migrate deploy', { stdio: 'inherit' });
 await hf.migrate();
 await close();
