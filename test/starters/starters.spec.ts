@@ -145,6 +145,11 @@ test.skipIf(OFFLINE).each([...TEMPLATES])('%s', { timeout: 900_000 }, async (tem
   });
   onTestFinished(() => void (isAlive(child.pid!) && process.kill(-child.pid!, 'SIGKILL')));
   const log = () => seen.text;
+  // Where the user is root, the data is elsewhere.
+  onTestFinished(() => {
+    const data = /database cluster in (.+\/holdfast-data-[0-9a-f]+)\/data$/m.exec(log())?.[1];
+    if (data) rmSync(data, { recursive: true, force: true });
+  });
   await until('an answer', () => fetch(`${address}/orders/1`).then(Boolean, () => false), log);
 
   const made = await fetch(`${address}/orders`, {
