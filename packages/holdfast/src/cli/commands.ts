@@ -19,6 +19,10 @@ export const COMMANDS: readonly Command[] = [
       options: {
         js: flag('JavaScript (.mjs)'),
         ts: flag('TypeScript (.mts); default where this Node runs it'),
+        template: text(
+          'NAME',
+          'a small app instead: fastify-drizzle, hono-kysely, next-prisma or nest',
+        ),
       },
       needs: 'nothing',
       load: async () => (await import('./commands/setup/init.js')).run,
