@@ -52,6 +52,7 @@ export const resolve = {
     source('@holdfast/embedded', 'embedded/src/index.ts'),
     source('@holdfast/dashboard', 'dashboard/src/index.ts'),
     source('@holdfast/dashboard/internal', 'dashboard/src/internal.ts'),
+    source('@holdfast/nest', 'nest/src/index.ts'),
     source('@holdfast/lab', 'lab/src/index.ts'),
     source('./keeper-source.js', 'holdfast/build/worker/lease/keeper-source.js'),
     source('./client-files.js', 'dashboard/dist/pages/client-files.js'),

@@ -44,6 +44,9 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_uni
 -- What waits is counted where a queue has a limit.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_count_waiting TO holdfast_producer;
 
+-- What workers have registered, for `strictTypes`.
+GRANT SELECT (handles) ON holdfast.workers TO holdfast_producer;
+
 -- Schedules: a job for each tick. Whoever makes one has jobs enqueued into the queue that it names, by a worker of
 -- that queue; leave this out for producers that make none. To run one now is for workers: it looks at the last job.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_producer;

@@ -36,9 +36,10 @@ await bundleCore(core);
 await Promise.all([
   compile('packages/testing').then(() => bundleForJest(core, join(ROOT, 'packages/testing'))),
   compile('packages/embedded'),
+  compile('packages/nest'),
   compile('packages/dashboard').then(() => writeClientFiles(join(ROOT, 'packages/dashboard/dist'))),
 ]);
-for (const name of ['testing', 'embedded', 'dashboard']) {
+for (const name of ['testing', 'embedded', 'nest', 'dashboard']) {
   const dist = join(ROOT, 'packages', name, 'dist');
   freeTypesOfPg(dist);
   await writeCommonJs(dist, dist, { index: 'index' });

@@ -41,7 +41,7 @@ function sources(folder) {
   return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(root.length))
     .filter((path) => /\.(tsx?|css|svg|html|json)$/.test(path) && !path.endsWith('.test.ts'))
-    .filter((path) => !/[\\/](dist|build|node_modules)[\\/]/.test(path))
+    .filter((path) => !/[\\/](dist|build|node_modules|templates)[\\/]/.test(path))
     .sort();
 }
 
@@ -89,6 +89,7 @@ const MADE = [
   'packages/holdfast/dist',
   'packages/testing/dist',
   'packages/embedded/dist',
+  'packages/nest/dist',
   'packages/dashboard/dist',
   'apps/demo/dist',
 ];

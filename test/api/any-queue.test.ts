@@ -76,3 +76,21 @@ test('a transaction finds what it has enqueued itself, in whichever queue, and n
   await expect(hf.update(id, { priority: 3 }, { tx: undefined })).rejects.toMatchObject(refused);
   expect(await hf.job(id)).toMatchObject({ status: 'pending', priority: 1 });
 });
+
+test('what goes in batches takes no transaction, and says why and what to do', async () => {
+  const pool = db.pool as never;
+  const why = { code: 'OPTION_INVALID' };
+  for (const verb of ['retry', 'discard'] as const)
+    await expect(db.hf.deadLetters[verb]('all', { tx: pool } as never)).rejects.toMatchObject({
+      ...why,
+      message: expect.stringMatching(
+        new RegExp(
+          `deadLetters\\.${verb}\\(\\) takes no tx: it goes in batches.*hf\\.${verb}\\(ids, \\{ tx \\}\\)`,
+        ),
+      ),
+    });
+  await expect(db.hf.archive.replay('all', { tx: pool } as never)).rejects.toMatchObject({
+    ...why,
+    message: expect.stringMatching(/archive\.replay\(\) takes no tx/),
+  });
+});

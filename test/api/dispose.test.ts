@@ -83,3 +83,35 @@ test('what is asked of a closed Holdfast is refused at once, and opens nothing',
   expect(open).toEqual([]);
   expect(await db.hf.job(id)).toMatchObject({ status: 'pending', priority: 2 });
 });
+
+/** By its path, every function of it. */
+function methodsOf(one: object, path = 'hf'): [string, (...given: unknown[]) => unknown][] {
+  return Object.entries(one).flatMap(([name, value]) => {
+    if (typeof value === 'function') return [[`${path}.${name}`, value]];
+    return typeof value === 'object' && value !== null ? methodsOf(value, `${path}.${name}`) : [];
+  });
+}
+
+test('no method of a closed Holdfast does something else, whatever it is given', async () => {
+  const hf = holdfast({ pool: db.pool, connectionString: db.url, logger: quietLogger });
+  await hf.close();
+  const methods = methodsOf(hf).filter(([path]) => path !== 'hf.close');
+  expect(methods.length).toBeGreaterThan(40);
+  const CLOSED = { code: 'CLOSED' };
+  const throwing = ['hf.worker', 'hf.onEvent'];
+  for (const [path, method] of methods) {
+    if (throwing.includes(path)) expect(method, path).toThrow(expect.objectContaining(CLOSED));
+    else await expect(method(), path).rejects.toMatchObject(CLOSED);
+  }
+  // Also not on a connection that is there.
+  const client = await db.pool.connect();
+  try {
+    await client.query('BEGIN');
+    const daily = { cron: '0 9 * * *', job: kind, payload: {}, tx: client };
+    await expect(hf.schedule('daily', daily)).rejects.toMatchObject(CLOSED);
+    await client.query('COMMIT');
+  } finally {
+    client.release();
+  }
+  expect(await db.rows('SELECT FROM holdfast.schedules')).toEqual([]);
+});

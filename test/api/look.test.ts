@@ -6,6 +6,7 @@ import { complete } from '../../packages/holdfast/src/settle/complete.js';
 import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
 import { fail } from '../../packages/holdfast/src/settle/fail.js';
 import { claimAs, heldOf } from '../support/claiming.js';
+import { call } from '../support/cli-run.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
 import { gate, testWorkers } from '../support/workers.js';
@@ -196,4 +197,17 @@ test('the doctor tells what it looked at, and leaves no connection', async () =>
     },
     { timeoutMs: 5_000 },
   );
+});
+
+test('how fast jobs end is not known of a queue that keeps no archive, here and in the shell', async () => {
+  await db.hf.createQueue('unkept');
+  await db.hf.configureQueue('unkept', { archiveRetention: 0 });
+  const speeds = new Map(
+    (await db.hf.queues()).map(({ queue, completedPerSecond }) => [queue, completedPerSecond]),
+  );
+  expect(speeds.get('unkept')).toBeNull();
+  expect(speeds.get('inbox')).toBeTypeOf('number');
+  const { out } = await call(['status', '--queue', 'unkept'], { env: { DATABASE_URL: db.url } });
+  expect(out).toMatch(/^unkept .* - +time +open$/m);
+  expect(out).not.toMatch(/0\.0 +time/);
 });

@@ -154,3 +154,35 @@ test('a kept result that does not fit the schema of today is refused by wait, an
   await expect(db.hf.wait(today, id, SOON)).rejects.toMatchObject({ code: 'RESULT_INVALID' });
   expect(await db.hf.wait(id, SOON)).toMatchObject({ result: { messageId: 1 } });
 });
+
+test('a job of another type is refused, and not given that result', async () => {
+  const number = job<object, number>('number');
+  const word = job<object, string>('word');
+  const { id } = await db.hf.enqueue(number, {});
+  const refused = { code: 'OPTION_INVALID', message: expect.stringContaining('is a "number"') };
+  await expect(db.hf.wait(word, id, SOON)).rejects.toMatchObject(refused);
+  run((w) => w.handle(number, () => 7));
+  expect(await db.hf.wait(number, id, SOON)).toMatchObject({ result: 7 });
+  await expect(db.hf.wait(word, id, SOON)).rejects.toMatchObject(refused);
+});
+
+test('a check that does not end is bounded: by the time limit of the job, and by that of wait', async () => {
+  const validate = () => new Promise<never>(() => {});
+  const result = { '~standard': { version: 1, vendor: 'test', validate } } as const;
+  const hangs = job('hangs', { result, timeout: 100, maxAttempts: 1 });
+  const open = job('open_result');
+  run((w) => w.handle(hangs, () => 7 as never).handle(open, () => 7));
+  const { id } = await db.hf.enqueue(hangs, {});
+  expect(await db.hf.wait(id, SOON)).toMatchObject({
+    status: 'dead_letter',
+    error: expect.stringContaining('time limit of 100 ms'),
+  });
+  const { id: done } = await db.hf.enqueue(open, {});
+  await db.hf.wait(done, SOON);
+  const late = job('open_result', { result });
+  await expect(db.hf.wait(late, done, { timeout: '50ms' })).rejects.toMatchObject({
+    code: 'WAIT_TIMEOUT',
+  });
+  const signal = AbortSignal.timeout(50);
+  await expect(db.hf.wait(late, done, { signal })).rejects.toThrow('timeout');
+});

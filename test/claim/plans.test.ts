@@ -247,7 +247,7 @@ describe('a settle', () => {
     [
       'recover',
       recoverJobs,
-      [1_000, 'me', 1, '(0,0)', '(0,0)'],
+      [1_000, 'me', 1, '(0,0)', '(0,0)', true],
       ['Index Scan inbox_suspect_idx', 'Tid Range Scan'],
     ],
   ] as const)(

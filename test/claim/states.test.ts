@@ -217,7 +217,8 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   dead_letter: async (held) =>
     (await deadLetter(db.engine, INBOX, ME, [{ ...held, ...WHY }])).map(({ id }) => id),
   release: async (held) => (await release(db.engine, INBOX, ME, [held])).map(({ id }) => id),
-  snooze: (held) => snooze(db.engine, INBOX, ME, [{ ...held, delayMs: 60_000 }]),
+  snooze: async (held) =>
+    (await snooze(db.engine, INBOX, ME, [{ ...held, delayMs: 60_000 }])).map(idOf),
   cancelOwn: (held) => cancelOwn(db.engine, INBOX, ME, [{ ...held, reason: 'not wanted' }]),
   recover: async () =>
     (await recover(db.engine, INBOX, { limit: 1_000, recoverer: NEXT })).map(idOf),
@@ -226,6 +227,8 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
   cancel: (held) => cancel(db.plain, INBOX, [held.id], 'cancelled by an operator'),
   update: async (held) =>
     (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, priority: 1 })) ? [held.id] : [],
+  wake: async (held) =>
+    (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, delayMs: 0 })) ? [held.id] : [],
   replay: (held) => replayed(held.id, { completed: true }),
   restore: (held) => replayed(held.id, { completed: true, restore: true }),
 };

@@ -116,6 +116,17 @@ describe('pg-boss', () => {
     ]);
   });
 
+  test('a job that failed there does not stand for the one that waits under its key', async () => {
+    const one = { policy: 'exclusive', singleton_key: 'k' };
+    await plant({ ...one, state: 'failed', created_on: '2026-01-01T00:00:00Z' });
+    await plant(one);
+    expect((await cli('pg-boss', '--yes', '--failed')).err).toContain(
+      '2 jobs and 0 schedules moved',
+    );
+    const rows = await db.rows('SELECT status FROM holdfast.inbox ORDER BY status');
+    expect(rows).toEqual([{ status: 'pending' }, { status: 'dead_letter' }]);
+  });
+
   test('--key makes the partition key of the payload, and says what a queue by time does with it', async () => {
     await plant({ data: '{"orderId": 7, "of": {"tenant": "t"}}' });
     await plant({ data: '{"orderId": 8}' });
@@ -224,10 +235,7 @@ describe('pg-boss', () => {
 
   test('nothing there, a right that is missing, an older pg-boss: each is said', async () => {
     const none = await cli('pg-boss', '--from-schema', 'nowhere');
-    expect(none).toMatchObject({
-      code: 1,
-      err: expect.stringContaining('no pg-boss in schema "nowhere"'),
-    });
+    expect(none.err).toContain('no pg-boss in schema "nowhere"');
     await db.rows('CREATE ROLE import_nobody LOGIN');
     try {
       const url = new URL(db.url);
@@ -246,20 +254,16 @@ describe('pg-boss', () => {
       await db.rows(PLANT, [1]);
       expect((await cli('pg-boss', '--from', url.toString())).code).toBe(0);
       const writes = await cli('pg-boss', '--from', url.toString(), '--yes');
-      expect(writes).toMatchObject({
-        code: 1,
-        err: expect.stringContaining('SELECT, UPDATE and DELETE'),
-      });
+      expect(writes.code).toBe(1);
+      expect(writes.err).toContain('SELECT, UPDATE and DELETE');
     } finally {
       await db.rows('DROP OWNED BY import_nobody; DROP ROLE import_nobody');
     }
     await db.rows('UPDATE pgboss.version SET version = 20');
     const old = await cli('pg-boss');
     await db.rows('UPDATE pgboss.version SET version = 46');
-    expect(old).toMatchObject({
-      code: 1,
-      err: expect.stringContaining('older than those of pg-boss 10'),
-    });
+    expect(old.code).toBe(1);
+    expect(old.err).toContain('older than those of pg-boss 10');
   });
 });
 

@@ -1,9 +1,11 @@
 /**
  * Which job onDeadLetter writes, who says so, and that whatever stands in its way never stops the dead letter.
  */
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type DeadJob, holdfast, job } from '../../packages/holdfast/src/index.js';
-import { testDatabase } from '../support/database.js';
+import { recover } from '../../packages/holdfast/src/maintenance/recover.js';
+import { claimAs } from '../support/claiming.js';
+import { INBOX, testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 import { type Charge, tellers } from '../support/told.js';
 import { until } from '../support/until.js';
@@ -136,6 +138,30 @@ describe('nothing stops the dead letter:', () => {
       await db.rows(mend);
     }
     expect(await told('support')).toEqual([]);
+  });
+
+  test('a locked table holds up the recovery of no job that goes back', async () => {
+    await declared(toSupport);
+    const plain = job('plain');
+    const { id } = await db.hf.enqueue(toSupport, { cents: 1 });
+    await db.hf.enqueue(plain, {});
+    await claimAs(db.engine, 'gone', { types: ['charge', 'plain'] });
+    // Suspects, which no claim takes over: they wait for recovery.
+    await db.rows(`UPDATE holdfast.inbox SET crashes = 4, isolated = true, started = true,
+      lease_expires_at = now() - interval '1 s'`);
+    const client = await db.pool.connect();
+    onTestFinished(() => client.release());
+    await client.query('BEGIN; LOCK TABLE holdfast.support');
+    const { worker } = start(db.hf, (one) => one.handle(plain, () => undefined));
+    await until('the other one runs', () => worker.stats.completed === 1, { timeoutMs: 15_000 });
+    expect(await db.hf.job(id)).toMatchObject({ status: 'processing' });
+    await client.query('ROLLBACK');
+    // The worker's own round may have it just now.
+    await until('it is told', async () => {
+      await recover(db.engine, INBOX, { limit: 10, recoverer: 'other' });
+      return (await told('support')).length === 1;
+    });
+    await dead(id);
   });
 
   test('in a strict queue the job does not wait behind the dead letter that it tells of', async () => {

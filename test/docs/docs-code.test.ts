@@ -56,6 +56,9 @@ const COMPILER_OPTIONS = {
   strict: true,
   noUncheckedIndexedAccess: true,
   exactOptionalPropertyTypes: true,
+  // As Nest needs it.
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
   skipLibCheck: true,
   noEmit: true,
 };

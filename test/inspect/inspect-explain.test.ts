@@ -77,6 +77,25 @@ describe('a job that waits', () => {
     });
   });
 
+  test('because its type is mistyped: the nearest known one is named', async () => {
+    await plantWorker(db);
+    const id = await plantJob(db, { type: 'send_recipt' });
+    // Another one that is mistyped in the same way says nothing.
+    await plantJob(db, { type: 'send_recipt' });
+    expect((await explain(id)).text).toBe(
+      'None of 1 live worker handles the type "send_recipt" of the queue "inbox". Did you mean "send_receipt"?',
+    );
+    // One that has run is not mistyped, though nobody handles it any more.
+    await plantArchived(db, { type: 'send_recipt' });
+    expect((await explain(id)).text).not.toContain('mean');
+    // Nobody is alive: limits, the archive and the jobs that wait still know types.
+    await db.rows(`UPDATE holdfast.workers SET status = 'dead'`);
+    const other = await plantJob(db, { type: 'send_reciept' });
+    expect((await explain(other)).text).toMatch(
+      /^No worker is alive\. .*not known here\. Did you mean "send_rec(ei|i)pt"\?$/,
+    );
+  });
+
   test('because the live workers know older versions of its payload only', async () => {
     await plantWorker(db, { handles: { inbox: { send_receipt: 2 } } });
     const id = await plantJob(db, { version: 3 });

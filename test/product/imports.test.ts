@@ -34,6 +34,12 @@ const PACKAGES: readonly {
     what: 'a real PostgreSQL from npm, for demos and development',
   },
   {
+    folder: 'packages/nest',
+    sources: ['src'],
+    may: ['holdfast'],
+    what: 'the module of Nest: an injectable client, handlers as methods, a worker with the life of the application',
+  },
+  {
     folder: 'packages/lab',
     sources: ['src'],
     may: ['holdfast', '@holdfast/testing'],

@@ -7,7 +7,7 @@ export const hf = holdfast();
 export const sendReceipt = job<{ orderId: number }>('send_receipt');
 `;
 
-/** Not installed here: these are the documented shapes, so that what is passed to Holdfast is compiled. */
+/** Not installed here, but for Nest: these are the documented shapes, so that what is passed to Holdfast is compiled. */
 export const FRAMEWORKS = `
 declare module 'express' {
   interface Request { readonly body: any; readonly params: Readonly<Record<string, string>> }
@@ -52,11 +52,5 @@ declare module 'hono' {
     all(path: string, handler: (c: Context) => Promise<Response>): this;
     post(path: string, handler: (c: Context) => Promise<Response>): this;
   }
-}
-declare module '@nestjs/common' {
-  type Decorator = (value: abstract new (...args: any[]) => unknown, context: ClassDecoratorContext) => void;
-  export function Injectable(): Decorator;
-  export function Module(parts: { providers: unknown[]; exports: unknown[] }): Decorator;
-  export interface OnApplicationShutdown { onApplicationShutdown(signal?: string): unknown }
 }
 `;

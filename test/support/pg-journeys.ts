@@ -91,6 +91,18 @@ const copy = (...chunks: string[]) =>
     },
   );
 
+/** As pg-copy-streams does: the head of a message and its data in two writes, which a network may cut anywhere. */
+const copyInPieces = (data: string) =>
+  new Sends(
+    (connection) => connection.query('COPY notes FROM STDIN'),
+    (connection) => {
+      const head = Buffer.from('d\0\0\0\0');
+      head.writeInt32BE(data.length + 4, 1);
+      for (const piece of [head, data.slice(0, 1), data.slice(1), 'c\0', '\0\0\x04'])
+        connection.stream.write(Buffer.from(piece));
+    },
+  );
+
 export const submitted = (client: pg.PoolClient, query: Sends) =>
   (client.query(query as never) as unknown as Sends).done.catch(({ code, where }) => [code, where]);
 
@@ -207,9 +219,10 @@ export const JOURNEYS: Record<string, (pool: pg.Pool) => Promise<unknown>> = {
     const client = await pool.connect();
     const copied = await submitted(client, copy('1\n2', '\n'));
     const refused = await submitted(client, copy('3\nx\n'));
+    const pieces = await submitted(client, copyInPieces('4\n5\n'));
     const { rows } = await client.query('SELECT id FROM notes ORDER BY id');
     client.release();
-    return [copied, refused, rows];
+    return [copied, refused, pieces, rows];
   },
   async 'the state of a transaction is known'(pool) {
     const client = await pool.connect();

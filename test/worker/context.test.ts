@@ -136,6 +136,53 @@ test('once: the type is that of what comes back', () => {
   expectTypeOf<Came<any>>().toBeAny();
   expectTypeOf<Came<Response>>().toEqualTypeOf<unknown>();
   expectTypeOf<Came<void>>().toEqualTypeOf<void>();
+  // With a fallback, undefined is gone from the type, and what the fallback returns is in it.
+  const typed = async ({ once }: HandlerContext<unknown>) => {
+    const make = (): Charge => ({ id: 'c1' });
+    expectTypeOf(await once('c', make, { fallback: make })).toEqualTypeOf<Charge>();
+    expectTypeOf(await once('c', make, { fallback: () => null })).toEqualTypeOf<Charge | null>();
+    const gone = (): never => {
+      throw new Error('the value is gone');
+    };
+    expectTypeOf(await once('c', make, { fallback: gone })).toEqualTypeOf<Charge>();
+    expectTypeOf(
+      await once('c', () => new Response(), { fallback: gone }),
+    ).toEqualTypeOf<unknown>();
+  };
+  expect(typed).toBeTypeOf('function');
+});
+
+test('once: where the marker keeps no value the fallback gives one, and the effect is not repeated', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  let [effects, looked] = [0, 0];
+  const seen: unknown[] = [];
+  const { stop } = start(db.hf, (w) =>
+    w.handle(receipt, async ({ once, attempt }) => {
+      const large = () => {
+        effects++;
+        return { id: 'c1', log: 'x'.repeat(2 * 1024 * 1024) };
+      };
+      const fallback = async () => ({ id: 'c1', log: `looked up ${++looked}` });
+      seen.push(await once('charge', large, { fallback }));
+      // One that is kept does not ask for it.
+      seen.push(await once('mail', () => 'm1', { fallback }));
+      const wrong = { fallback: 'none' } as never;
+      await expect(once('wrong', () => void effects++, wrong)).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+        message: expect.stringContaining('did not run'),
+      });
+      if (attempt === 1) throw new Error('crashed after the effects');
+    }),
+  );
+  expect(await ended(id)).toMatchObject({ attempts: 2 });
+  await stop();
+  expect(effects).toBe(1);
+  expect(seen).toEqual([
+    { id: 'c1', log: 'looked up 1' },
+    'm1',
+    { id: 'c1', log: 'looked up 2' },
+    'm1',
+  ]);
 });
 
 test('once: an effect that threw is tried again; names and jobs are kept apart', async () => {

@@ -372,9 +372,52 @@ test('the time limit aborts the signal and fails the attempt; what the handler d
   expect(row.lastError).toContain('did not end within its time limit of 50 ms');
   late.open();
   await until('the late handler ended', () => afterwards);
-  expect(await afterwards).toMatchObject({ code: 'LEASE_LOST' });
+  expect(await afterwards).toMatchObject({ code: 'HANDLER_TIMEOUT' });
   expect(await db.hf.job(id)).toEqual(row);
   expect(worker.stats).toMatchObject({ failed: 1, completed: 0 });
+});
+
+test('after its time limit a handler is told so by all that it asks for, and nothing is written', async () => {
+  const slow = job('slow', { timeout: '50ms', maxAttempts: 2, retry: () => '1h' });
+  const { id } = await db.hf.enqueue(slow, {});
+  const refused: unknown[] = [];
+  let ran = 0;
+  const ask = async (ctx: HandlerContext<unknown>) => {
+    const client = await db.pool.connect();
+    await client.query('BEGIN');
+    const calls = [
+      () => ctx.once('mail', () => ++ran),
+      () => ctx.transaction(async () => ++ran),
+      () => ctx.complete(client),
+      () => ctx.enqueue(job('child'), {}),
+    ];
+    for (const call of calls) refused.push(await call().catch((error) => error));
+    await client.query('ROLLBACK');
+    client.release();
+  };
+  start(db.hf, (w) =>
+    w.handle(slow, async (ctx: HandlerContext<unknown>) => {
+      // As soon as it hears of it, and when the attempt has been settled.
+      const heard = new Promise<void>((resolve) => {
+        ctx.signal.addEventListener('abort', () => {
+          refused.push(ctx.enqueue(job('child'), {}).catch((error) => error));
+          resolve(ask(ctx));
+        });
+      });
+      await heard;
+      await settled(id);
+      await ask(ctx);
+    }),
+  );
+  await until('all calls were refused', () => refused.length === 9);
+  for (const error of await Promise.all(refused)) {
+    expect(error).toMatchObject({ code: 'HANDLER_TIMEOUT' });
+    expect((error as Error).message).toMatch(/50 ms, is over .* nothing was written.*clean up/);
+  }
+  expect(ran).toBe(0);
+  expect(await db.rows(`SELECT FROM holdfast.inbox WHERE type = 'child'`)).toEqual([]);
+  expect(await db.rows('SELECT FROM holdfast.inbox_effects WHERE job_id = $1', [id])).toEqual([]);
+  expect(await db.hf.job(id)).toMatchObject({ status: 'pending', attempts: 1 });
 });
 
 test('a time limit of a month is not a time limit of a millisecond', async () => {

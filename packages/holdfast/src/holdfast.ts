@@ -16,6 +16,7 @@ import { type JobChanges, type UpdateChoice, update } from './api/act/update.js'
 import { examine } from './api/doctor/doctor.js';
 import { Backpressure } from './api/enqueue/backpressure.js';
 import { enqueuer } from './api/enqueue/enqueuer.js';
+import { StrictTypes } from './api/enqueue/strict-types.js';
 import type { Holdfast } from './api/holdfast.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
 import { gaugesReader } from './api/look/gauges.js';
@@ -27,6 +28,7 @@ import {
   type EnqueueCall,
   type HoldfastOptions,
 } from './api/options.js';
+import { whileOpen } from './api/while-open.js';
 import { type Enqueued, enqueuedEvents } from './enqueue/enqueue.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors/errors.js';
@@ -116,6 +118,7 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
   const checkOpen = () => {
     if (closed) throw afterClose();
   };
+  const whyClosed = () => (closed ? afterClose() : null);
   let ownPool: pg.Pool | null = null;
   const pool = () => {
     checkOpen();
@@ -151,11 +154,22 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
   /** Statements outside of any transaction. None waits for a lock for ever: it would keep its connection from others. */
   const outside = async () => boundedExecutor(pool(), { prepare: prepare && !(await pooled()) });
   const backpressure = new Backpressure(outside);
+  const strict = options.strictTypes ? new StrictTypes() : null;
   const { emit } = emitterOf(null, listeners, (error) =>
     log.error({ err: describeError(error).message }, 'an observer failed'),
   );
   const enqueueMany = enqueuer({
-    ...{ names, maxPayloadBytes, tracing, checkOpen, pool, observer, outside, backpressure },
+    ...{
+      names,
+      maxPayloadBytes,
+      tracing,
+      checkOpen,
+      pool,
+      observer,
+      outside,
+      backpressure,
+      strict,
+    },
     emitEnqueued: (...written) => {
       if (listeners.size > 0) for (const event of enqueuedEvents(...written)) emit(event);
     },
@@ -180,7 +194,7 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     ]);
   }
 
-  const hf: Holdfast = {
+  const methods = {
     schema,
     ...looking(access),
     ...byId(access),
@@ -215,7 +229,15 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     worker(workerOptions: WorkerOptions = {}): Worker {
       const deps = {
         ...{ address, direct, besidePool, pool: pool(), schema, checkOpen },
-        ...{ log, maxPayloadBytes, prepare, pooler: options.pooler ?? null, tracing, listeners },
+        ...{
+          log,
+          maxPayloadBytes,
+          prepare,
+          pooler: options.pooler ?? null,
+          tracing,
+          listeners,
+          strict,
+        },
       };
       return new Worker(deps, workerOptions);
     },
@@ -243,7 +265,9 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
       await meet();
       return readGauges();
     },
-
+  };
+  const hf: Holdfast = {
+    ...whileOpen(methods, whyClosed, ['worker', 'onEvent']),
     close,
     [Symbol.asyncDispose]: close,
   };

@@ -35,7 +35,7 @@ export type {
 export type { JobOutcome, Wait, WaitChoice } from './api/look/wait.js';
 export type { EnqueueCall, HoldfastOptions } from './api/options.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
-export type { Stored } from './effects/value.js';
+export type { Kept, OnceOptions, Stored } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';

@@ -75,6 +75,7 @@ export { markStarted } from './lease/marks.js';
 export { renew } from './lease/renew.js';
 export { recover } from './maintenance/recover.js';
 export { sweepDeadWorkers } from './maintenance/sweep.js';
+export { declareHooks } from './operate/dead-letter-hooks.js';
 export { discard } from './operate/dead-letters.js';
 export { pruneArchiveOlder } from './operate/prune.js';
 export {

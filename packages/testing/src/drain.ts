@@ -8,6 +8,7 @@ import type { LeasedJob } from 'holdfast/internal';
 import {
   checkInteger,
   checkKnown,
+  declareHooks,
   durationMs,
   type Known,
   MAX_DELAY_MS,
@@ -75,9 +76,9 @@ export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainC
   const ran = new Map<string, number>();
   let [attempts, movedMs] = [0, 0];
 
-  async function states() {
+  async function states(of = queues) {
     const all = await queueStates(ownPool, schema);
-    return queues.map((queue) => {
+    return of.map((queue) => {
       const state = all.find(({ name }) => name === queue);
       if (state) return state;
       throw new HoldfastError(
@@ -168,7 +169,19 @@ export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainC
     }
   }
 
+  /** As a worker says it when it starts: the database writes what tells of a dead letter. */
+  async function declareDeadLetters(): Promise<void> {
+    const jobs = [...routes.values()].map(({ job }) => job);
+    await states(jobs.flatMap(({ onDeadLetter }) => onDeadLetter?.queue ?? []));
+    for (const queue of queues) {
+      const own = jobs.filter((job) => job.queue === queue);
+      const hooks = own.map(({ type, onDeadLetter: hook = null }) => ({ type, hook }));
+      await declareHooks(deps.engine, deps.names(queue), hooks);
+    }
+  }
+
   const first = await states();
+  await declareDeadLetters();
   for (let last = false; ; ) {
     const held = await claim(first);
     for (const job of held) if (await run(job)) return result();

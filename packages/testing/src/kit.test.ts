@@ -5,6 +5,7 @@ import { KITS, kitOn } from '../../../test/support/kits.js';
 import { quietLogger } from '../../../test/support/logger.js';
 import {
   Cancel,
+  type DeadJob,
   DeadLetter,
   type HandlerContext,
   job,
@@ -287,6 +288,28 @@ describe.each(KITS)('on %s', (_, open) => {
         retry: 1,
       });
       expect(order).toEqual(['a 1', 'a 2']);
+    });
+
+    test('writes and runs what onDeadLetter names', async () => {
+      const told: string[] = [];
+      const tell = job<DeadJob<Order>>('tell', { queue: 'ordered' });
+      const dies = job<Order>('dies', { maxAttempts: 1, onDeadLetter: tell });
+      const { id } = await kit.hf.enqueue(dies, { orderId: 1 });
+      const worker = kit.hf
+        .worker()
+        .handle(dies, () => {
+          throw new Error('no');
+        })
+        .handle(tell, ({ payload }) => void told.push(payload.id));
+      const counts = await drain(kit.hf, { worker });
+      expect(counts).toMatchObject({ dead_letter: 1, completed: 1, left: 0 });
+      expect(told).toEqual([id]);
+
+      const nowhere = job<DeadJob>('tell', { queue: 'nowhere' });
+      const lost = kit.hf.worker().handle(job('dies', { onDeadLetter: nowhere }), () => undefined);
+      await expect(drain(kit.hf, { worker: lost })).rejects.toMatchObject({
+        code: 'QUEUE_UNKNOWN',
+      });
     });
 
     test('recovers what dead workers held, suspects too', async () => {

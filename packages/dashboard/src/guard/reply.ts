@@ -69,7 +69,7 @@ export const forLab: Headers = {
 };
 
 const CODES: Readonly<Record<number, readonly HoldfastErrorCode[]>> = {
-  400: ['OPTION_INVALID', 'NAME_INVALID', 'KEY_INVALID', 'TYPE_INVALID'],
+  400: ['OPTION_INVALID', 'NAME_INVALID', 'KEY_INVALID', 'TYPE_INVALID', 'TYPE_UNKNOWN'],
   404: ['QUEUE_UNKNOWN', 'JOB_UNKNOWN', 'SCHEDULE_UNKNOWN', 'LIMIT_UNKNOWN'],
   409: ['JOB_STATE'],
   503: ['LOCKED', 'POOL_BUSY', 'SCHEMA_MISSING', 'SCHEMA_TOO_OLD', 'SCHEMA_TOO_NEW'],

@@ -74,7 +74,7 @@ export interface Holdfast
   pendingSql: () => Promise<string>;
 
   /**
-   * Changes a job that waits. A job that runs or has ended is rejected with JOB_STATE.
+   * Changes a job that waits. A job that runs takes `{ delay: 0 }` only; others are rejected with JOB_STATE.
    * @example await hf.update('0199a1c2-7d3e-7000-8000-000000009182', { delay: '1h' });
    */
   update: <Input>(

@@ -35,6 +35,11 @@ export interface HoldfastOptions {
    * other one.
    */
   readonly listenUrl?: string;
+  /**
+   * Reject enqueues of a type that no worker, alive or recently gone, has registered on its queue: TYPE_UNKNOWN. Each type
+   * is asked for once. Default false.
+   */
+  readonly strictTypes?: boolean;
   /** Your logger, shaped like pino's. Default: lines on stderr; JSON if stderr is no terminal. */
   readonly logger?: Logger;
   /** The lowest level that is logged. Default: HOLDFAST_LOG, or `info`. A logger of yours has its own. */
@@ -47,7 +52,7 @@ export interface HoldfastOptions {
 
 const HOLDFAST_OPTIONS = {
   ...{ connectionString: true, connection: true, pool: true, schema: true, prepare: true },
-  ...{ pooler: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
+  ...{ pooler: true, strictTypes: true, listenUrl: true, maxPayloadBytes: true, telemetry: true },
   ...{ log: true, logger: true, redact: true },
 } as const satisfies Known<HoldfastOptions>;
 
@@ -76,6 +81,7 @@ export function checkHoldfast(options: HoldfastOptions): void {
   checkKnown(options, HOLDFAST_OPTIONS, 'holdfast()', undone);
   checkFlag(options.prepare, 'prepare', undone);
   checkFlag(options.pooler, 'pooler', undone);
+  checkFlag(options.strictTypes, 'strictTypes', undone);
   const { connection, pool } = options;
   if (connection !== undefined && (typeof connection !== 'object' || connection === null))
     throw refused(`connection must be an object as pg takes it, not ${shown(connection)}.`);

@@ -19,6 +19,10 @@ export const COMMANDS: readonly Command[] = [
       options: {
         js: flag('JavaScript (.mjs)'),
         ts: flag('TypeScript (.mts); default where this Node runs it'),
+        template: text(
+          'NAME',
+          'a small app instead: fastify-drizzle, hono-kysely, next-prisma or nest',
+        ),
       },
       needs: 'nothing',
       load: async () => (await import('./commands/setup/init.js')).run,
@@ -62,6 +66,7 @@ export const COMMANDS: readonly Command[] = [
       'max-attempts': text('N', 'default 5'),
       'job-version': text('N', 'the version of the payload; default 1'),
       header: texts('NAME=VALUE', 'may be repeated'),
+      strict: flag('refuse a type that no worker has registered'),
     },
     load: async () => (await import('./commands/jobs/enqueue.js')).run,
   }),

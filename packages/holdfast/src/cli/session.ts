@@ -3,7 +3,12 @@ import type pg from 'pg';
 import { listQueues, type QueueRow } from '../inspect/queue/queues.js';
 import { type Part, type ReadOptions, reading, readingOn } from '../inspect/reading/reading.js';
 import { nearest } from '../job/options/nearest.js';
-import { checkUrl, type Environment, namesPlace } from '../postgres/connect/address.js';
+import {
+  checkUrl,
+  type Environment,
+  namesPlace,
+  serviceWords,
+} from '../postgres/connect/address.js';
 import { closePool, plainPool } from '../postgres/connect/pool.js';
 import { checkSchemaName, type Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -26,7 +31,7 @@ export class Session {
 
   constructor(url: string | undefined, schema: string | undefined, env: Environment = process.env) {
     this.schema = checkSchemaName(schema ?? 'holdfast');
-    if (!url && !namesPlace(env)) throw new UsageError(NO_DATABASE);
+    if (!url && !namesPlace(env)) throw new UsageError(`${NO_DATABASE}${serviceWords(env)}`);
     checkUrl(url, '--url or DATABASE_URL');
     this.address = url ? { connectionString: url } : {};
   }

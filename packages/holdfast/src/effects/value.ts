@@ -2,7 +2,8 @@
  * The value of an effect, as its marker keeps it and gives it back. The effect has happened before its value is known, so
  * a value that JSON cannot hold must not cost the marker: it keeps what JSON can hold, or no value, and a warning says so.
  */
-import { HoldfastError } from '../job/errors/errors.js';
+import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
+import { checkKnown, type Known } from '../job/options/known-options.js';
 import { encodePayload } from '../job/payload.js';
 
 /**
@@ -34,6 +35,35 @@ type Json<Value> = 0 extends 1 & Value
                 : unknown;
 
 type AnyFunction = (...args: never[]) => unknown;
+
+/** The same where `undefined` stands for no value, and something else is returned instead. */
+export type Kept<Value> = unknown extends Value ? Json<Value> : Exclude<Json<Value>, undefined>;
+
+/** What `ctx.once()` returns where the marker keeps no value. */
+export interface OnceOptions<Fallback> {
+  /**
+   * Called, in each attempt, when the marker keeps no value: it was too large, or Postgres cannot store it. The effect has
+   * happened and is not repeated; look its value up elsewhere, or throw DeadLetter.
+   */
+  readonly fallback: () => Fallback | Promise<Fallback>;
+}
+
+const ONCE_OPTIONS = { fallback: true } as const satisfies Known<OnceOptions<unknown>>;
+
+/** Throws before the effect begins. */
+export function checkOnce(options: OnceOptions<unknown>): void {
+  const undone = 'The effect did not run.';
+  checkKnown(options, ONCE_OPTIONS, 'ctx.once()', undone);
+  if (typeof options?.fallback === 'function') return;
+  throw invalid(
+    `The fallback of ctx.once() must be a function, not ${shown(options?.fallback)}. ${undone}`,
+  );
+}
+
+export async function withFallback(made: Promise<unknown>, options: OnceOptions<unknown>) {
+  const value = await made;
+  return value === undefined ? options.fallback() : value;
+}
 
 /** A marker without a value, as of an effect that returned nothing. */
 export const NO_VALUE = '{}';

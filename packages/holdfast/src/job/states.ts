@@ -41,6 +41,8 @@ const ROWS = [
   ['cancel', 'operator', 'pending', 'cancelled', LOCKED],
   ['cancel', 'operator', 'processing', 'cancelled', `${LOCKED}; the owner finds its lease lost`],
   ['update', 'operator', 'pending', 'pending', `${LOCKED}; its type, if that was named`],
+  ['wake', 'operator', 'pending', 'pending', `${LOCKED}; an update to now, by itself`],
+  ['wake', 'operator', 'processing', 'processing', `${LOCKED}; kept until the attempt settles`],
   ['replay', 'operator', 'cancelled', 'pending', REPLAYED],
   ['replay', 'operator', 'discarded', 'pending', REPLAYED],
   ['replay', 'operator', 'completed', 'pending', `${REPLAYED}; only if that was asked for`],

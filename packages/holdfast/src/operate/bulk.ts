@@ -3,6 +3,16 @@
  * of its own and commits by itself, so it can be interrupted between any two, and doing it again goes on
  * with what is left. What the verb did not move, because it had changed meanwhile, is counted.
  */
+import { invalid } from '../job/errors/holdfast-error.js';
+
+/** Batches that commit one by one cannot be part of a caller's transaction, and one statement over all would hold its locks. */
+export function refuseTx(choice: unknown, where: string, instead: string): void {
+  if (typeof choice !== 'object' || choice === null || !('tx' in choice)) return;
+  throw invalid(
+    `${where} takes no tx: it goes in batches that commit one by one, so that a million jobs are not locked at once; nothing was done. ${instead}`,
+  );
+}
+
 export interface Found {
   readonly ids: readonly string[];
   /** Where to look further; null: there is nothing further. */

@@ -1,10 +1,11 @@
 /**
- * Changing a job that waits: its payload, when it is due, its priority. Only a pending one, under the lock of the row: a
- * claim and a change never meet in one attempt.
+ * Changing a job that waits: its payload, when it is due, its priority. Under the lock of the row: a claim and a change
+ * never meet in one attempt. Of a job that runs only the due time changes, and only to now: what its attempt settles later
+ * reads that as `WOKEN` (postgres/fragments.ts). Both write the row, so whichever comes second sees the other.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, statement, text } from '../postgres/statement.js';
+import { bool, int4, statement, text } from '../postgres/statement.js';
 
 /** Null: it stays as it is. */
 export interface WaitingChanges {
@@ -31,26 +32,36 @@ UPDATE holdfast.inbox AS i
 SET payload = coalesce($2::text::jsonb, i.payload),
     version = coalesce($3::text::integer, i.version),
     priority = coalesce($4::text::smallint, i.priority),
-    available_at = CASE WHEN $5::text IS NULL AND $6::text IS NULL THEN i.available_at
+    available_at = CASE
+      -- Later than its claim, whatever the clock does.
+      WHEN i.status = 'processing'
+        THEN greatest(clock_timestamp(), i.claimed_at + interval '1 microsecond')
+      WHEN $5::text IS NULL AND $6::text IS NULL THEN i.available_at
       -- Nobody jumps the queue by naming an old date.
       ELSE greatest($5::text::timestamptz,
         statement_timestamp() + coalesce($6::text::bigint, 0) * interval '1 millisecond') END
-WHERE i.id = $1::text::uuid AND i.status = 'pending' AND ($7::text IS NULL OR i.type = $7::text)
-RETURNING i.available_at::text AS due, i.partition_bucket AS bucket`,
-  columns: { due: text, bucket: int4 },
+WHERE i.id = $1::text::uuid AND ($7::text IS NULL OR i.type = $7::text)
+  AND (i.status = 'pending' OR i.status = 'processing' AND $2::text IS NULL AND $4::text IS NULL
+    AND $6::text::bigint = 0 AND coalesce($5::text::timestamptz <= clock_timestamp(), true))
+RETURNING i.available_at::text AS due, i.partition_bucket AS bucket, i.status = 'pending' AS waits`,
+  columns: { due: text, bucket: int4, waits: bool },
 });
 
 const word = (value: number | null) => value?.toString() ?? null;
 
-/** Where the job waits now, for a hint; null: it is not there, does not wait, or is of another type. */
+/** Where the job waits now, for a hint, if it does not run; null: it is not there, cannot be changed, or is of another type. */
 export async function updateWaiting(
   db: Executor,
   names: Names,
   id: string,
   changes: WaitingChanges,
-): Promise<{ readonly runAt: string; readonly partitionBucket: number } | null> {
+): Promise<{
+  readonly runAt: string;
+  readonly partitionBucket: number;
+  readonly waits: boolean;
+} | null> {
   const { payload, version, priority, runAt, delayMs, type } = changes;
   const params = [id, payload, word(version), word(priority), runAt, word(delayMs), type];
   const [row] = await db.run(updateWaitingJob, names, params);
-  return row ? { runAt: row.due, partitionBucket: row.bucket } : null;
+  return row ? { runAt: row.due, partitionBucket: row.bucket, waits: row.waits } : null;
 }

@@ -44,6 +44,12 @@ export const MAY_BE_CAUSE = '(i.crashes = 0 OR i.started)';
 export const TOLD = `CASE WHEN i.status = 'dead_letter'
     THEN holdfast.dead_letter_hook('inbox', i.id, i.type) END AS untold`;
 
+/**
+ * An update asked for it to be due at once while this attempt had it. A claim takes only what is due, and writes its own
+ * time; so a later due time was written while the job ran (operate/update.ts), and is kept until the attempt settles.
+ */
+export const WOKEN = '((i.available_at > i.claimed_at) IS TRUE)';
+
 /** What a job that ends takes along into the archive as it is. */
 const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
     version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;

@@ -3,13 +3,23 @@
  *
  * The error is kept in `last_error`, a line of it in the bounded history.
  * Until its next attempt an ordered job holds its key; as a dead letter it frees it, unless the queue is `key_strict`.
+ * If an update reached the job meanwhile (operate/update.ts), its next attempt is due at once.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
-import { fencedIn, historyWith, TOLD } from '../postgres/fragments.js';
+import { fencedIn, historyWith, TOLD, WOKEN } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { jobStatus, plainArray, statement, text, textArray, uuid } from '../postgres/statement.js';
-import { fence, type Settled } from './settled.js';
+import {
+  int4,
+  jobStatus,
+  plainArray,
+  statement,
+  text,
+  textArray,
+  timestamp,
+  uuid,
+} from '../postgres/statement.js';
+import { fence, type Settled, WOKEN_AT } from './settled.js';
 
 export interface Failure extends Settled {
   readonly delayMs: number;
@@ -26,7 +36,7 @@ UPDATE holdfast.inbox AS i
 SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pending' END
       ::holdfast.inbox_status,
     available_at = CASE WHEN i.attempts >= i.max_attempts THEN 'infinity'
-      ELSE now() + failed.delay_ms * interval '1 millisecond' END,
+      WHEN ${WOKEN} THEN now() ELSE now() + failed.delay_ms * interval '1 millisecond' END,
     parked = i.attempts >= i.max_attempts
       AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
@@ -36,8 +46,11 @@ SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pen
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
   AS failed(id, generation, delay_ms, error, summary)
 WHERE ${fencedIn('failed')}
-RETURNING i.id, i.status, ${TOLD}`,
-  columns: { id: uuid, status: jobStatus, untold: text.orNull },
+RETURNING i.id, i.status, ${WOKEN_AT('failed')} AS woken_at, i.partition_bucket, ${TOLD}`,
+  columns: {
+    ...{ id: uuid, status: jobStatus, woken_at: timestamp.orNull, partition_bucket: int4 },
+    untold: text.orNull,
+  },
 });
 
 /** Returns the jobs that moved, with `pending` or `dead_letter` for where they went. */

@@ -2,14 +2,15 @@
  * Releasing: the owner hands jobs back as if it had never claimed them, and the attempt is restored.
  *
  * `release` leaves the job at its old place in the queue, so it runs next; that is what a drain does.
- * `snooze` asks for it again after a delay, and its history says so, in one entry for all that follow each other.
+ * `snooze` asks for it again after a delay, and its history says so, in one entry for all that follow each other. If an
+ * update reached the job meanwhile, it is due at once.
  * The generation is not taken back: it only ever rises.
  */
-import { ALL_FENCED, fencedIn, historyWith } from '../postgres/fragments.js';
+import { ALL_FENCED, fencedIn, historyWith, WOKEN } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
-import { fence, idsOf, type Settle, type Settled } from './settled.js';
+import { fence, type Settled, WOKEN_AT } from './settled.js';
 
 const RELEASED = `status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     attempts = greatest(i.attempts - 1, 0), isolated = false`;
@@ -48,7 +49,7 @@ export const snoozeJobs = statement({
   text: `
 UPDATE holdfast.inbox AS i
 SET ${RELEASED}, crashes = 0,
-    available_at = now() + snoozed.delay_ms * interval '1 millisecond',
+    available_at = CASE WHEN ${WOKEN} THEN now() ELSE now() + snoozed.delay_ms * interval '1 millisecond' END,
     history = ${historyWith(
       `'outcome', 'snoozed', 'times', CASE WHEN ${SNOOZED_BEFORE}
         THEN (i.history #>> '{-1,times}')::integer + 1 ELSE 1 END`,
@@ -56,14 +57,14 @@ SET ${RELEASED}, crashes = 0,
     )}
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS snoozed(id, generation, delay_ms)
 WHERE ${fencedIn('snoozed')}
-RETURNING i.id`,
-  columns: { id: uuid },
+RETURNING i.id, ${WOKEN_AT('snoozed')} AS woken_at, i.partition_bucket`,
+  columns: { id: uuid, woken_at: timestamp.orNull, partition_bucket: int4 },
 });
 
-export const snooze: Settle<Snoozed> = async (db, names, workerId, jobs) => {
+export function snooze(db: Executor, names: Names, workerId: string, jobs: readonly Snoozed[]) {
   const delays = plainArray(jobs.map((job) => job.delayMs));
-  return idsOf(await db.run(snoozeJobs, names, [...fence(workerId, jobs), delays]));
-};
+  return db.run(snoozeJobs, names, [...fence(workerId, jobs), delays]);
+}
 
 export const releaseClaimedJobs = statement({
   name: 'release_claims',

@@ -34,4 +34,13 @@ export function fence(workerId: string, jobs: readonly Settled[]): Param[] {
   ];
 }
 
+/** For RETURNING: since when it is due although its attempt named a later time; NULL: it waits for that. */
+export const WOKEN_AT = (list: string) =>
+  `CASE WHEN ${list}.delay_ms > 0 AND i.available_at <= now() THEN i.available_at END`;
+
+export interface Woken {
+  readonly wokenAt: string | null;
+  readonly partitionBucket: number;
+}
+
 export const idsOf = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id);

@@ -2,6 +2,7 @@
 import type pg from 'pg';
 import type { Address } from '../postgres/connect/address.js';
 import type { Logger } from '../postgres/log/log.js';
+import type { Names } from '../postgres/names.js';
 import type { EngineMode, Executor } from '../postgres/queryable.js';
 import type { Tracing } from '../tracing/tracing.js';
 import type { WorkerEvent, WorkerStats } from './events.js';
@@ -16,6 +17,14 @@ export type Standing = 'alive' | 'unknown' | 'dead';
 export const MAX_CONNECTIONS = 8;
 /** Beside those. */
 export const OWN_CONNECTIONS = MAX_CONNECTIONS / 2;
+
+export interface StrictCheck {
+  check(
+    names: Names,
+    jobs: readonly { readonly type: string }[],
+    ask: () => Executor | Promise<Executor>,
+  ): Promise<void>;
+}
 
 export interface WorkerDeps {
   readonly address: Address;
@@ -32,6 +41,8 @@ export interface WorkerDeps {
   readonly tracing: Tracing | null;
   readonly listeners: ReadonlySet<(event: WorkerEvent) => void>;
   readonly prepare: boolean;
+  /** Rejects if a child is of a type that no worker has registered; null: any type is taken. */
+  readonly strict?: StrictCheck | null;
   /** Whether a pooler stands before the database. Null: it is found out at the start. */
   readonly pooler: boolean | null;
 }

@@ -5,6 +5,7 @@
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { usedOf } from '../claim/due.js';
+import { knownTypes, nearestType } from '../inspect/fleet/known-types.js';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/connect/address.js';
 import { LAST_MS } from '../postgres/connect/backoff.js';
@@ -211,6 +212,11 @@ export function newLoops(given: LoopsDeps) {
           transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, (db) =>
             findUnhandled(db, { schema, queue }, { keyed: ordering !== 'none', graceMs }),
           ),
+        meant: ({ name: queue }, types) =>
+          transactionWith(enginePool, mode, `; SET LOCAL statement_timeout = '1s'`, async (db) => {
+            const known = await knownTypes(db, { schema, queue });
+            return types.map((type) => nearestType(type, known));
+          }),
       });
       schedules.start();
       idlePoll.start();

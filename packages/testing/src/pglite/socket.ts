@@ -30,6 +30,8 @@ export class PgliteSocket extends EventEmitter implements Listener {
   readonly channels = new Set<string>();
   /** Names of prepared statements: the client's, and those of the session. */
   readonly #names = new Map<string, string>();
+  /** The beginning of a message whose end has not been written yet. */
+  #rest = Buffer.alloc(0);
   /** What is not sent yet. */
   #batch: Buffer[] = [];
   /** The batch is a COPY whose data comes. */
@@ -52,7 +54,7 @@ export class PgliteSocket extends EventEmitter implements Listener {
   }
 
   write(bytes: Buffer, written?: () => void): boolean {
-    if (this.#started) for (const each of messagesOf(bytes)) this.#take(each);
+    if (this.#started) this.#takeAll(bytes);
     else {
       this.#started = true;
       queueMicrotask(() => this.receive(welcome(this.#session.pid)));
@@ -63,6 +65,17 @@ export class PgliteSocket extends EventEmitter implements Listener {
 
   receive(bytes: Buffer): void {
     if (this.writable && bytes.length > 0) this.emit('data', bytes);
+  }
+
+  /** A write may end anywhere in a message: pg-copy-streams sends its head and its data in two. */
+  #takeAll(bytes: Buffer): void {
+    const all = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
+    let end = 0;
+    for (const each of messagesOf(all)) {
+      end += each.length;
+      this.#take(each);
+    }
+    this.#rest = Buffer.from(all.subarray(end));
   }
 
   #take(given: Buffer): void {

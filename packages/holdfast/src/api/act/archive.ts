@@ -6,6 +6,7 @@ import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkIds } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
+import { refuseTx } from '../../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import type { Names } from '../../postgres/names.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
@@ -107,6 +108,11 @@ export function archive(access: Access) {
      * @example await hf.archive.replay({ type: 'send_receipt', newer: '1d' }, { dryRun: true });
      */
     async replay(asked: WhichFinished, choice: ReplayChoice = {}): Promise<ReplayStep> {
+      refuseTx(
+        choice,
+        'archive.replay()',
+        'Replay before you begin it, or after it has committed.',
+      );
       checkKnown(choice, OPTIONS, 'archive.replay()', 'Nothing was done.');
       checkActOptions(choice);
       for (const name of ['completed', 'asDeadLetters', 'repeatEffects', 'dryRun'] as const)

@@ -7,7 +7,7 @@ import { isEmpty, type JobFilter } from '../../inspect/job/filter.js';
 import { listJobs } from '../../inspect/job/list.js';
 import { invalid } from '../../job/errors/holdfast-error.js';
 import { checkFlag, checkKnown, checkNamed, type Known } from '../../job/options/known-options.js';
-import { inBatches, type Step } from '../../operate/bulk.js';
+import { inBatches, refuseTx, type Step } from '../../operate/bulk.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
@@ -74,6 +74,8 @@ async function onMany(
   choice: BulkChoice,
 ): Promise<BulkResult> {
   const filter = checkWhich(which, verb);
+  const byId = `In your transaction act on ids: hf.${verb}(ids, { tx }).`;
+  refuseTx(choice, `deadLetters.${verb}()`, byId);
   checkKnown(choice, BULK_OPTIONS, 'deadLetters', 'Nothing was done.');
   checkActOptions(choice);
   let last: Step = { found: 0, moved: 0, finished: false };

@@ -1,5 +1,5 @@
 /**
- * Changing a job that waits. Everything is checked before it is sent; one statement changes the job or finds that it
+ * Changing a job that waits, or asking for one that runs to be due again at once. Everything is checked before it is sent; one statement changes the job or finds that it
  * does not wait, and then the refusal says what it is doing instead. A job that is due earlier, or is more urgent now,
  * lies where workers have read already, so it is announced like a job that came back.
  */
@@ -26,7 +26,10 @@ export interface JobChanges<Input> {
   readonly payload?: PayloadOf<Input>;
   /** When it is due; a time in the past means now. */
   readonly runAt?: Date;
-  /** When it is due, counted from now, in place of `runAt`. */
+  /**
+   * When it is due, counted from now, in place of `runAt`. `delay: 0`, or a `runAt` in the past, by itself reaches a job that runs too: if its attempt
+   * snoozes, fails or is released, it is due again at once.
+   */
   readonly delay?: Duration;
   /** 1 (first) to 4 (last). */
   readonly priority?: Priority;
@@ -122,7 +125,7 @@ function updateJob(
       const now = await updateWaiting(db, names, checked, wanted);
       if (!now) return false;
       const moved = wanted.runAt ?? wanted.delayMs ?? wanted.priority;
-      if (moved !== null) await hintQueue(db, names, [now]);
+      if (moved !== null && now.waits) await hintQueue(db, names, [now]);
       await recordOf(act, choice)?.addJobs(db, names, [checked]);
       return true;
     });
@@ -142,7 +145,8 @@ function kept({ payload, version, priority, runAt, delayMs }: WaitingChanges): o
 }
 
 const REMEDIES: Readonly<Record<string, string>> = {
-  processing: 'A worker runs it; hf.cancel() stops it',
+  processing:
+    'A worker runs it: { delay: 0 } by itself makes it due at once when this attempt snoozes or fails; hf.cancel() stops it',
   dead_letter: 'hf.retry() makes it wait again',
 };
 

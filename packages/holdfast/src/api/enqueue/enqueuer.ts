@@ -23,6 +23,7 @@ import type { Tracing, WithContext } from '../../tracing/tracing.js';
 import { checkCall, type EnqueueCall, fullWaitMs } from '../options.js';
 import type { Backpressure } from './backpressure.js';
 import { asLocked, EnqueueGate } from './enqueue-gate.js';
+import type { StrictTypes } from './strict-types.js';
 
 interface EnqueuerDeps {
   readonly names: (queue: string) => Names;
@@ -34,6 +35,8 @@ interface EnqueuerDeps {
   /** Statements outside of any transaction. */
   readonly outside: () => Promise<Executor>;
   readonly backpressure: Backpressure;
+  /** Null: any type is taken. */
+  readonly strict: StrictTypes | null;
   readonly emitEnqueued: (
     queue: string,
     jobs: readonly NewJob[],
@@ -78,8 +81,11 @@ export function enqueuer(deps: EnqueuerDeps) {
     const jobs = await prepareJobs(items, limits);
     const tx = call.tx ? executor(call.tx) : null;
     const of = names(queue);
-    const sent = backpressure
-      .admit({ names: of, jobs: jobs.length, tx, waitMs })
+    const admit = () => backpressure.admit({ names: of, jobs: jobs.length, tx, waitMs });
+    const admitted = deps.strict
+      ? deps.strict.check(of, jobs, tx ? () => tx : outside).then(admit)
+      : admit();
+    const sent = admitted
       .then(() => write(of, jobs, limits, call))
       .catch((error) => {
         throw tx ? error : asPoolBusy(error, pool, 'nothing was enqueued');

@@ -4,7 +4,8 @@
  * then after pauses that grow from 20 ms to a second. A database that is away is waited for.
  */
 import { type OutcomeRow, outcomesOf } from '../../inspect/job/states.js';
-import { HoldfastError } from '../../job/errors/holdfast-error.js';
+import { listQueues } from '../../inspect/queue/queues.js';
+import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkDefinition, type JobDefinition } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
@@ -44,7 +45,10 @@ export interface Wait {
 /** How a job ended, from `hf.wait()`. */
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
-  /** `gone`: the job left no trace, because its queue keeps no archive. */
+  /**
+   * `gone`: no queue has it and its queue keeps no archive, so how it ended is not known. So too if no queue was named, the
+   * job was never seen, and one of the queues keeps no archive.
+   */
   readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded' | 'gone';
   /** What the handler returned; null: nothing, or nothing that was kept. */
   readonly result: Result | null;
@@ -58,11 +62,21 @@ export interface JobOutcome<Result = unknown> {
 
 const ENDS: readonly (string | null)[] = ['completed', 'cancelled', 'dead_letter', 'discarded'];
 
+/** What the definition says, where one was given. */
+interface Expected<Result> {
+  readonly type?: string | null;
+  readonly check?: (outcome: JobOutcome) => Promise<JobOutcome<Result>>;
+}
+
 interface Waiter {
   readonly id: string;
+  /** Of the definition; null: any. */
+  readonly type: string | null;
   /** As it was asked for; null: whichever has the job. */
   readonly named: string | null;
   queue: string;
+  /** It was found once. */
+  seen: boolean;
   readonly resolve: (outcome: JobOutcome) => void;
   readonly reject: (error: unknown) => void;
   pauseMs: number;
@@ -85,16 +99,24 @@ export class Waiting {
     job: JobDefinition<never, unknown, Result> | string,
     ...given: [(WaitChoice | string)?, WaitChoice?]
   ): Promise<JobOutcome<Result>> => {
-    if (typeof job === 'string')
-      return (await this.#wait(job, given[0] as WaitChoice)) as JobOutcome<Result>;
+    if (typeof job === 'string') return this.#wait<Result>(job, given[0] as WaitChoice);
     const [id, choice] = given as [string, WaitChoice?];
     checkDefinition(job, 'The first argument of wait()', 'Nobody waits.');
-    const outcome = await this.#wait(id, { ...choice, queue: job.queue });
-    if (outcome.result === null) return { ...outcome, result: null };
-    return { ...outcome, result: await job.checkResult(outcome.result) };
+    const check = async (outcome: JobOutcome): Promise<JobOutcome<Result>> => {
+      if (outcome.result === null) return { ...outcome, result: null };
+      return { ...outcome, result: await job.checkResult(outcome.result) };
+    };
+    return this.#wait(id, { ...choice, queue: job.queue }, { type: job.type, check });
   };
 
-  async #wait(id: string, choice: WaitChoice = {}): Promise<JobOutcome> {
+  async #wait<Result>(
+    id: string,
+    choice: WaitChoice = {},
+    {
+      type = null,
+      check = async (outcome) => outcome as JobOutcome<Result>,
+    }: Expected<Result> = {},
+  ): Promise<JobOutcome<Result>> {
     checkKnown(choice, OPTIONS, 'wait()', 'Nobody waits.');
     const { queue = 'inbox', timeout, signal } = choice;
     const named = choice.queue ?? null;
@@ -105,8 +127,14 @@ export class Waiting {
     const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout', bounds);
     signal?.throwIfAborted();
     let waiter!: Waiter;
-    const ended = new Promise<JobOutcome>((resolve, reject) => {
-      waiter = { id: checked, named, queue, resolve, reject, pauseMs: FIRST_PAUSE_MS, askAt: 0 };
+    const ended = new Promise<JobOutcome<Result>>((answer, reject) => {
+      const resolve = (outcome: JobOutcome) => {
+        // Its check may take as long as it likes, and nobody asks for the job meanwhile.
+        waiter.askAt = Number.POSITIVE_INFINITY;
+        check(outcome).then(answer, reject);
+      };
+      const state = { pauseMs: FIRST_PAUSE_MS, askAt: 0, seen: false };
+      waiter = { id: checked, named, type, queue, resolve, reject, ...state };
     });
     const aborted = () => waiter.reject(signal?.reason);
     signal?.addEventListener('abort', aborted, { once: true });
@@ -187,8 +215,16 @@ export class Waiting {
       waiter.askAt = 0;
     }
     // A completed job left no trace here, but neither did one that was cancelled and pruned since.
-    else if (!row.keepsArchive) waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
+    else if (!row.keepsArchive || (await this.#mayBeGone(waiter)))
+      waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
     else waiter.reject(await unknownJob(this.#access, waiter.named, waiter.id));
+  }
+
+  /** It was asked for too late to be seen, and may have been in a queue that keeps no archive. */
+  async #mayBeGone({ named, seen }: Waiter): Promise<boolean> {
+    if (named !== null || seen) return false;
+    const queues = await ask(this.#access, (db) => listQueues(db, this.#access.schema));
+    return queues.some(({ archiveRetentionMs }) => archiveRetentionMs === 0);
   }
 
   /** By id, the queue that has it; all that named none are looked for together. */
@@ -201,7 +237,11 @@ export class Waiting {
 }
 
 function answer(waiter: Waiter, row: OutcomeRow): void {
-  if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
+  if (row.status !== null) waiter.seen = true;
+  const { id, type } = waiter;
+  if (type !== null && row.type !== null && row.type !== type)
+    waiter.reject(otherType(id, type, row.type));
+  else if (ENDS.includes(row.status)) waiter.resolve(outcomeOf(row));
   else if (row.status !== null) postpone(waiter);
 }
 
@@ -222,6 +262,13 @@ function late(id: string, timeoutMs: number): HoldfastError {
     'WAIT_TIMEOUT',
     `Job ${id} did not end within ${timeoutMs} ms; it was left as it is. ` +
       'Wait again, or ask hf.explain() why it does not run.',
+  );
+}
+
+function otherType(id: string, given: string, type: string): HoldfastError {
+  return invalid(
+    `Job ${id} is a "${type}", and wait() was given the definition of "${given}"; the job was left as it is. ` +
+      'Pass the definition of the job, or only its id.',
   );
 }
 

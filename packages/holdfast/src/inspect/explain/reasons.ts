@@ -89,8 +89,9 @@ export function nobodyFor(
   const { queue } = situation.job;
   const live = alive(situation);
   const start = 'Start a worker with a handler for it: holdfast work';
+  const meant = type === situation.job.type ? situation.meant : '';
   if (live.length === 0) {
-    return { code: 'no_worker', text: 'No worker is alive.', fix: start };
+    return { code: 'no_worker', text: `No worker is alive.${meantWords(type, meant)}`, fix: start };
   }
   const versions = live
     .map((worker) => handlesVersion(worker, queue, type))
@@ -100,7 +101,7 @@ export function nobodyFor(
       code: 'no_handler',
       text:
         `None of ${many(live.length, 'live worker')} handles the type "${type}" ` +
-        `of the queue "${queue}".`,
+        `of the queue "${queue}".${meant}`,
       fix: start,
     };
   }
@@ -114,6 +115,9 @@ export function nobodyFor(
     fix: `Deploy workers whose definition of "${type}" has version ${version}`,
   };
 }
+
+const meantWords = (type: string, meant: string) =>
+  meant === '' ? '' : ` And the type "${type}" is not known here.${meant}`;
 
 interface HistoryEvent {
   readonly at?: string;

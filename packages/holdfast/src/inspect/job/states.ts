@@ -49,23 +49,24 @@ export async function readableQueues(db: Executor, schema: string): Promise<stri
 export const outcomesOf = asks({
   name: 'find_outcomes',
   text: `
-SELECT w.id,
+SELECT w.id, coalesce(i.type, a.type) AS type,
   coalesce(i.status::text, CASE a.status WHEN 'dead_letter' THEN 'discarded' ELSE a.status::text END) AS status,
   coalesce(i.attempts, a.attempts) AS attempts, coalesce(i.last_error, a.last_error) AS last_error,
   a.completed_at, a.result,
   (SELECT q.archive_retention > '0' FROM holdfast.queues AS q WHERE q.name = 'inbox') AS keeps_archive
 FROM unnest($1::uuid[]) AS w(id)
 LEFT JOIN LATERAL (
-  SELECT j.status, j.attempts, CASE j.status WHEN 'dead_letter' THEN j.last_error END AS last_error
+  SELECT j.type, j.status, j.attempts, CASE j.status WHEN 'dead_letter' THEN j.last_error END AS last_error
   FROM holdfast.inbox AS j WHERE j.id = w.id LIMIT 1
 ) AS i ON true
 LEFT JOIN LATERAL (
-  SELECT j.status, j.attempts, CASE WHEN j.status <> 'completed' THEN j.last_error END AS last_error,
+  SELECT j.type, j.status, j.attempts, CASE WHEN j.status <> 'completed' THEN j.last_error END AS last_error,
     j.completed_at, j.result
   FROM holdfast.inbox_archive AS j WHERE j.id = w.id AND i.status IS NULL LIMIT 1
 ) AS a ON true`,
   columns: {
     id: uuid,
+    type: text.orNull,
     /** Null: the job is neither in the queue nor in its archive. */
     status: text.orNull,
     attempts: int4.orNull,

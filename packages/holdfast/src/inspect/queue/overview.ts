@@ -187,7 +187,9 @@ async function queueOverview(
 ): Promise<QueueOverview> {
   const names = { schema, queue: queue.name };
   const counts = await countByStatus(db, names);
-  return { queue, counts, rate: withRates ? await rate(db, names) : null };
+  // A queue that keeps no archive does not say what it has completed.
+  const known = withRates && queue.archiveRetentionMs > 0;
+  return { queue, counts, rate: known ? await rate(db, names) : null };
 }
 
 export function workersOverview(

@@ -27,6 +27,7 @@ export type HoldfastErrorCode =
   | 'PAYLOAD_NOT_JSON'
   | 'KEY_INVALID'
   | 'TYPE_INVALID'
+  | 'TYPE_UNKNOWN'
   | 'OPTION_INVALID'
   | 'IDEMPOTENCY_MISMATCH'
   | 'LEASE_LOST'

@@ -91,6 +91,12 @@ const PLACES = ['PGHOST', 'PGPORT', 'PGUSER', 'PGDATABASE'];
 /** Whether the environment names a database beside DATABASE_URL. */
 export const namesPlace = (env: Environment): boolean => PLACES.some((name) => env[name]);
 
+/** Why it does not, where somebody may think that it does; '' if there is nothing to say. */
+export const serviceWords = (env: Environment): string =>
+  env.PGSERVICE
+    ? ' PGSERVICE is set, but the driver reads no service files: write out what the service names.'
+    : '';
+
 /**
  * What the caller says comes first, then his pool, then the environment: DATABASE_URL before PGHOST and its like.
  * `besidePool`: there is a pool, and the address is not its own, so the two may lead to different databases.
@@ -118,7 +124,7 @@ export function findAddress(
   throw new HoldfastError(
     'OPTION_INVALID',
     'There is no database to connect to: pass { connectionString }, { connection } or { pool }, ' +
-      'or set DATABASE_URL, or PGHOST, PGUSER and PGDATABASE.',
+      `or set DATABASE_URL, or PGHOST, PGUSER and PGDATABASE.${serviceWords(env)}`,
   );
 }
 

@@ -260,6 +260,8 @@ class Attempt implements Leakable {
         'HANDLER_TIMEOUT',
         `The handler did not end within its time limit of ${timeoutMs} ms; its signal was aborted and the attempt failed.`,
       );
+      // First: what hears of the abort may ask the context for something at once.
+      this.#context.timeOut(timeoutMs);
       this.#held.abort(error);
       this.#over(this.#threw(error));
     };

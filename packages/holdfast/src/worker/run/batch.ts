@@ -132,6 +132,8 @@ function manyContext(
     async transaction(work) {
       for (const slot of slots) slot.stopBehindLost();
       const open = slots.filter((slot) => slot.isOpen);
+      const late = slots.find(({ context }) => context.isTimedOut);
+      if (open.length === 0 && late) throw late.context.notHeld('the transaction');
       const problem = transacting
         ? 'The batch has a transaction open already'
         : open.length === 0

@@ -22,6 +22,7 @@ export interface Completing {
   readonly isOver: boolean;
   completion: 'none' | 'done' | 'handed';
   refusal: unknown;
+  notHeld(doing: string): Error;
   connection: ((error: Error) => void) | null;
   handOver(): readonly Child[];
   takeBack(): void;
@@ -99,11 +100,11 @@ export async function completeIn(
     throw error;
   }
   const lost = members.filter(({ held }) => !moved.has(held.id));
-  for (const { held } of lost) {
-    held.gone = true;
-    held.abort(leaseLost(held.id, doing));
+  for (const one of lost) {
+    one.held.gone = true;
+    one.held.abort(one.notHeld(doing));
   }
-  if (lost[0]) throw leaseLost(lost[0].held.id, doing);
+  if (lost[0]) throw lost[0].notHeld(doing);
 }
 
 /** A job that a handler enqueued, of whichever queue. */
@@ -150,7 +151,7 @@ export async function completeTogether<Value>(
     const value = await work(tx);
     await Promise.all(members.map(({ writing }) => writing.ended()));
     const over = members.find(({ held, isOver }) => held.lost || held.gone || isOver);
-    if (over) throw leaseLost(over.held.id, doing);
+    if (over) throw over.notHeld(doing);
     await completeIn(tx, members, deps, doing);
     return value;
   });

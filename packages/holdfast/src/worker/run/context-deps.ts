@@ -7,7 +7,7 @@ import type { SharedDeps, WorkerDeps } from '../deps.js';
 import type { Leaks } from './leaks.js';
 
 type Shared = Pick<SharedDeps, 'engine' | 'log' | 'emit'>;
-type OfWorker = Pick<WorkerDeps, 'pool' | 'maxPayloadBytes' | 'tracing'>;
+type OfWorker = Pick<WorkerDeps, 'pool' | 'maxPayloadBytes' | 'tracing' | 'strict'>;
 
 /** Effect markers are written by `engine`: handlers cannot exhaust it by holding transactions. */
 export interface ContextDeps extends Shared, OfWorker {

@@ -4,12 +4,12 @@
  * over with the completion.
  */
 import type pg from 'pg';
-import { findEffect, recordEffect } from '../../effects/once.js';
-import { keepValue, NO_VALUE, type Stored } from '../../effects/value.js';
+import { runOnce } from '../../effects/run-once.js';
+import { checkOnce, type OnceOptions, type Stored, withFallback } from '../../effects/value.js';
 import { prepareJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
-import { describeError } from '../../job/errors/failure.js';
+import type { HoldfastError } from '../../job/errors/holdfast-error.js';
 import {
   checkDefinition,
   type EnqueueItem,
@@ -18,12 +18,17 @@ import {
   type PayloadOf,
 } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
-import { mayPass } from '../../postgres/connect/pool.js';
 import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { type Child, committing, completeIn, inTheirTurn, writeChildren } from './completion.js';
 import type { ContextDeps } from './context-deps.js';
-import { type HandlerContext, jobState, leaseLost, type Route } from './handler-context.js';
+import {
+  type HandlerContext,
+  jobState,
+  leaseLost,
+  type Route,
+  timedOut,
+} from './handler-context.js';
 import { JobFacts, type LeasedJob } from './leased-job.js';
 import { Call, OpenCalls } from './open-calls.js';
 import { isNew, resultText } from './result.js';
@@ -47,6 +52,8 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   readonly writing = new OpenCalls();
   #effects: Map<string, Promise<unknown>> | null = null;
   #over: 'returned' | 'failed' | null = null;
+  /** Its time limit, once that is over. */
+  #timeoutMs: number | null = null;
 
   readonly #job: Route['job'];
   /** What is wrong with the result: the job becomes a dead letter. */
@@ -74,7 +81,10 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   // Handlers take these out of the context: ({ payload, once }) => …. Bound when asked for, they cost
   // nothing to handlers that do not.
   get once(): HandlerContext<Payload>['once'] {
-    return (name, effect) => this.#call(this.#onceAtATime(name, effect));
+    return (name: string, effect: () => unknown, options?: OnceOptions<unknown>) => {
+      if (options === undefined) return this.#call(this.#onceAtATime(name, effect));
+      return this.#call(this.#onceOr(name, effect, options));
+    };
   }
   get transaction(): HandlerContext<Payload>['transaction'] {
     return (work) => this.#call(this.#transaction(work));
@@ -102,9 +112,26 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     this.#over ??= how;
   }
 
+  /** Its time limit is over, and with it the attempt. */
+  timeOut(timeoutMs: number): void {
+    if (this.#over === null && !this.held.lost && !this.held.gone) this.#timeoutMs = timeoutMs;
+    this.end('failed');
+  }
+
+  get isTimedOut(): boolean {
+    return this.#timeoutMs !== null;
+  }
+
+  /** Why what the handler does is refused, where the job is not held by this attempt any more. */
+  notHeld(doing: string): HoldfastError {
+    return this.#timeoutMs === null
+      ? leaseLost(this.id, doing)
+      : timedOut(this.id, this.#timeoutMs, doing);
+  }
+
   /** Its connection is not waited for any more: whatever the handler has open on it is rolled back. */
   cutOff(): void {
-    this.connection?.(leaseLost(this.id, 'its transaction'));
+    this.connection?.(this.notHeld('its transaction'));
   }
 
   get isOver(): boolean {
@@ -124,35 +151,23 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     return made;
   }
 
-  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
-    checkKey(name, 'name of the effect');
-    const { names, engine } = this.#deps;
-    const before = await findEffect(engine, names, this.id, name);
-    if (before !== null) return JSON.parse(before).value;
-    this.#assertHeld(`the effect "${name}"`);
-    const value = await effect();
-    const { text, problem } = keepValue(value, name, this.#deps.maxPayloadBytes);
-    if (problem !== null) this.#warnOfValue(name, problem);
-    const stands = await this.#record(name, text);
-    if (stands === null) {
-      // Completed by this handler meanwhile, the row is gone for a good reason.
-      if (this.completion === 'none') this.held.gone = true;
-      throw leaseLost(this.id, `the marker of the effect "${name}"`);
-    }
-    return JSON.parse(stands).value;
+  async #onceOr(name: string, effect: () => unknown, options: OnceOptions<unknown>) {
+    checkOnce(options);
+    return withFallback(this.#onceAtATime(name, effect), options);
   }
 
-  async #record(name: string, value: string): Promise<string | null> {
-    const { names, engine } = this.#deps;
+  async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
+    checkKey(name, 'name of the effect');
+    const { names, engine, maxPayloadBytes } = this.#deps;
     const owner = { workerId: this.held.workerId, id: this.id, generation: this.fenceToken };
-    try {
-      return await recordEffect(engine, names, owner, name, value);
-    } catch (error) {
-      if (mayPass(error) || value === NO_VALUE) throw error;
-      // Refused for its characters, as by a database in LATIN1. The effect has happened all the same.
-      this.#warnOfValue(name, `the database refused it: ${describeError(error).message}`);
-      return recordEffect(engine, names, owner, name, NO_VALUE);
-    }
+    const done = await runOnce(engine, names, owner, maxPayloadBytes, {
+      ...{ name, effect, warn: (problem: string) => this.#warnOfValue(name, problem) },
+      begins: () => this.#assertHeld(`the effect "${name}"`),
+    });
+    if (done) return done.value;
+    // Completed by this handler meanwhile, the row is gone for a good reason.
+    if (this.completion === 'none') this.held.gone = true;
+    throw this.notHeld(`the marker of the effect "${name}"`);
   }
 
   #warnOfValue(name: string, problem: string): void {
@@ -244,6 +259,9 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
     const [job] = (await prepareJobs([item], limits)) as [NewJob];
     const child = { queue: checkQueueName(queue), job };
+    const { strict, engine, names } = this.#deps;
+    // Not in the handler's transaction: what this reads has been committed.
+    await strict?.check({ ...names, queue }, [job], () => engine);
     if (!tx) {
       this.children.push(child);
       return { id: job.id };
@@ -260,8 +278,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
 
   #assertHeld(doing: string): void {
     // A failed attempt has given its lease up: the next one may have begun.
-    if (this.held.lost || this.held.gone || this.#over === 'failed')
-      throw leaseLost(this.id, doing);
+    if (this.held.lost || this.held.gone || this.#over === 'failed') throw this.notHeld(doing);
     if (this.#over) {
       // Whoever called it may not be listening any more.
       this.#deps.log.warn(

@@ -1,6 +1,6 @@
 /** What a handler is given, of one job or of several, how it asks for several, and what giving it needs. */
 import type pg from 'pg';
-import type { Stored } from '../../effects/value.js';
+import type { Kept, OnceOptions, Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import {
   checkInteger,
@@ -61,6 +61,12 @@ export interface HandlerContext<Payload, Result = unknown> {
   readonly log: Logger;
   /** Runs `effect` unless an earlier attempt did, and returns its value as JSON keeps it. */
   once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>>;
+  /** The same; where the marker keeps no value, it returns what `fallback` returns. */
+  once<Value, Fallback>(
+    name: string,
+    effect: () => Value | Promise<Value>,
+    options: OnceOptions<Fallback>,
+  ): Promise<Kept<Value> | Fallback>;
   /** Commits your writes together with the completion of the job, fenced. What `work` returns is the result. */
   transaction<Value extends Result>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
   /** Completes the job in a transaction of yours. Call it last before COMMIT. */
@@ -149,5 +155,14 @@ export function leaseLost(id: string, doing: string): HoldfastError {
     'LEASE_LOST',
     `Job ${id} is no longer owned by this attempt, so ${doing} had no effect. ` +
       'Another worker has taken it over, or it was cancelled; stop working on it.',
+  );
+}
+
+/** What a handler asks for after its time limit: the attempt has failed, so nothing may be written in its name. */
+export function timedOut(id: string, timeoutMs: number, doing: string): HoldfastError {
+  return new HoldfastError(
+    'HANDLER_TIMEOUT',
+    `The time limit of job ${id}, ${timeoutMs} ms, is over and its attempt has failed, so ${doing} was refused and nothing was written. ` +
+      'What the handler may still do: clean up outside of Holdfast, and throw. Pass ctx.signal on, or raise timeout.',
   );
 }

@@ -5,6 +5,7 @@
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { clearSuspects, type Pages, QUIET_MS, recover } from '../../maintenance/recover.js';
+import { isHeldUp } from '../../postgres/connect/transient.js';
 import type { Names } from '../../postgres/names.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
 import type { SharedDeps } from '../deps.js';
@@ -39,9 +40,19 @@ export function newRecovery(deps: Pick<SharedDeps, Shared>) {
   }
 
   /** Returns what dead workers held, and what nobody renewed. Claims that were made by hand are searched on these pages. */
-  const recoverAll = (names: Names, pages?: Pages): Promise<number> =>
+  async function recoverAll(names: Names, pages?: Pages): Promise<number> {
+    try {
+      return await recoverSome(names, pages, true);
+    } catch (error) {
+      // Perhaps the table of the queue that a dead letter tells of: the jobs that go back must not wait for it.
+      if (isHeldUp(error)) await recoverSome(names, pages, false);
+      throw error;
+    }
+  }
+
+  const recoverSome = (names: Names, pages: Pages | undefined, exhausted: boolean) =>
     inChunks(MAX_ROWS, async (limit) => {
-      const how = { limit, recoverer: workerId(), ...(pages && { pages }) };
+      const how = { limit, recoverer: workerId(), exhausted, ...(pages && { pages }) };
       const back = await recover(engine, names, how);
       // Cursors have passed these. Without the hint, polls find them.
       await hintQueue(engine, names, back).catch(() => undefined);

@@ -19,6 +19,10 @@ function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) 
       },
       queues: ['inbox', 'unused'].map((name) => ({ name, ordering: 'none' as const })),
     },
+    meant: async (_, types) => {
+      if (types.includes('unreadable')) throw new Error('canceling statement');
+      return types.map((type) => (type === 'send_faks' ? ' Did you mean "send_fax"?' : ''));
+    },
     used: async (queues) => new Set(queues.filter((queue) => queue !== 'unused')),
     find: async ({ name }, graceMs) => {
       expect(name).not.toBe('unused');
@@ -75,4 +79,17 @@ test('made-up types do not flood the log, and no answer is no news', async () =>
   expect(log.lines).toHaveLength(10);
   stop();
   expect(timers.size).toBe(0);
+});
+
+test('a type that is near a known one is said with it', async () => {
+  let found = [one('send_faks'), one('other')];
+  const { log, check } = watch(() => found);
+  await check();
+  expect(log.lines.map(({ facts }) => (facts as { hint?: string }).hint)).toEqual([
+    ...['Did you mean "send_fax"?', undefined],
+  ]);
+  // What is not known of the others keeps no line back.
+  found = [one('unreadable')];
+  await check();
+  expect(log.lines).toHaveLength(3);
 });

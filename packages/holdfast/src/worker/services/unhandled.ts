@@ -15,12 +15,14 @@ interface UnhandledDeps extends Pick<SharedDeps, 'time' | 'log'> {
   /** The first of the fleet checks all queues. */
   readonly membership: { readonly isFirst: boolean; readonly queues: readonly Queue[] };
   readonly find: (queue: Queue, graceMs: number) => Promise<readonly Unhandled[]>;
+  /** What each of these types was probably meant to be, as a sentence; '' for none. */
+  readonly meant: (queue: Queue, types: readonly string[]) => Promise<readonly string[]>;
   /** Of these queues, those in which there is any job. */
   readonly used: (queues: readonly string[]) => Promise<ReadonlySet<string>>;
 }
 
 export function watchUnhandled(deps: UnhandledDeps): () => void {
-  const { time, log, membership, find, used } = deps;
+  const { time, log, membership, find, meant, used } = deps;
   const { maintenanceMs } = deps.settings;
   const warnedAt = new Map<string, number>();
   const check = async (queue: Queue) => {
@@ -29,10 +31,15 @@ export function watchUnhandled(deps: UnhandledDeps): () => void {
     for (const [key, at] of warnedAt)
       if (time.now() - at >= 60 * maintenanceMs) warnedAt.delete(key);
     const news = found.filter(({ type }) => !warnedAt.has(`${queue.name} ${type}`));
-    for (const { type, version, id, dueForMs } of news.slice(0, MAX_TYPES)) {
+    const said = news.slice(0, MAX_TYPES);
+    if (said.length === 0) return;
+    const types = said.map(({ type }) => type);
+    const hints = await meant(queue, types).catch(() => types.map(() => ''));
+    for (const [n, { type, version, id, dueForMs }] of said.entries()) {
       warnedAt.set(`${queue.name} ${type}`, time.now());
+      const hint = hints[n]?.trim();
       log.warn(
-        { queue: queue.name, type, version, dueForMs, job: id },
+        { queue: queue.name, type, version, dueForMs, job: id, ...(hint && { hint }) },
         'due jobs wait for a type or a version that no live worker handles',
       );
     }

@@ -12,7 +12,7 @@ import { complete, completedBefore } from '../../settle/complete.js';
 import { type DeadLetter, deadLetter } from '../../settle/dead-letter.js';
 import { type Failure, fail, failedBefore } from '../../settle/fail.js';
 import { release, type Snoozed, snooze } from '../../settle/release.js';
-import { idsOf, type Settle, type Settled } from '../../settle/settled.js';
+import { idsOf, type Settle, type Settled, type Woken } from '../../settle/settled.js';
 import type { SettleResult } from '../events.js';
 import type { ContextDeps } from '../run/context-deps.js';
 import type { Done } from './kept.js';
@@ -136,6 +136,20 @@ function settlementsOf(deps: SettlerDeps & SettlementsDeps): {
     await hintQueue(db, of, back).catch(() => undefined);
     return idsOf(back);
   };
+  /** Those that an update asked for meanwhile wait where nobody looks until the time that their attempts had named. */
+  const telling =
+    <Job extends Settled, Row extends Woken>(
+      settle: (...of: Parameters<Settle<Job>>) => Promise<Row[]>,
+    ) =>
+    async (...[db, of, by, jobs]: Parameters<Settle<Job>>): Promise<Row[]> => {
+      const rows = await settle(db, of, by, jobs);
+      const woken = rows.flatMap(({ wokenAt: runAt, partitionBucket }) =>
+        runAt === null ? [] : [{ runAt, partitionBucket }],
+      );
+      if (woken.length > 0) await hintQueue(db, of, woken).catch(() => undefined);
+      return rows;
+    };
+  const snoozing = telling(snooze);
   const afterLoss = failing<Settled>(failedBefore, plain);
   const reword = asAscii('error', 'summary');
   return {
@@ -146,14 +160,18 @@ function settlementsOf(deps: SettlerDeps & SettlementsDeps): {
       reword: (job, error) =>
         isUnstorable(error) && job.result != null ? { ...job, result: null } : null,
     }),
-    fail: newSettlements(deps, 'fail', failing(fail), {
+    fail: newSettlements(deps, 'fail', failing(telling(fail)), {
       ...{ gathers: true, retryRefused: true, afterLoss, reword },
     }),
     dead_letter: newSettlements(deps, 'dead_letter', failing(deadLetter), {
       ...{ afterLoss, reword },
     }),
     release: newSettlements(deps, 'release', moving(releasing, 'released'), { retryRefused: true }),
-    snooze: newSettlements(deps, 'snooze', moving(snooze, 'snoozed')),
+    snooze: newSettlements(
+      deps,
+      'snooze',
+      moving(async (...of) => idsOf(await snoozing(...of)), 'snoozed'),
+    ),
     cancel: newSettlements(deps, 'cancel', moving(cancelOwn, 'cancelled'), {
       reword: asAscii('reason'),
     }),

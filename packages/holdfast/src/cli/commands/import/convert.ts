@@ -99,8 +99,9 @@ export function convert(job: SourceJob, target: Target): Imported {
       maxAttempts: Math.min(Math.max(job.maxAttempts, job.dead ? 1 : attempts + 1), MAX_ATTEMPTS),
       ...{ delayMs: 0, runAt: dueOf(job.runAt), limitKey: null },
       idempotencyKey: once?.as === 'idempotency' ? once.key : null,
+      // What has ended stands for nobody: a job that waits under its key is another one.
       unique:
-        once && once.as !== 'idempotency'
+        once && once.as !== 'idempotency' && !job.dead
           ? { key: once.key, while: once.as as 'pending', onConflict: 'ignore', windowMs: null }
           : null,
     },

@@ -35,7 +35,8 @@ export interface Place {
 
 /** `from` is the schema in which the statements are written. */
 export const inSchema = (text: string, from: string, schema: string) =>
-  text.replaceAll(`${from}.`, `${quoteName(schema)}.`);
+  // A function, because `$` means something in a text that replaces.
+  text.replaceAll(`${from}.`, () => `${quoteName(schema)}.`);
 
 export async function eachBatch(
   { pool, same }: Place,

@@ -10,6 +10,7 @@ import type { UniqueOptions } from '../../../job/unique.js';
 import { withTransaction } from '../../../postgres/connect/pool.js';
 import type { Call, Given } from '../../command.js';
 import { UsageError } from '../../failures.js';
+import { mistypedJob } from '../../mistyped.js';
 import {
   countIfGiven,
   countOption,
@@ -85,7 +86,12 @@ export async function run(call: Call): Promise<void> {
   };
   const [row] = await session.queues([queue]);
   const { holdfast } = await import('../../../holdfast.js');
-  const hf = holdfast({ ...session.address, pool: session.pool, schema: session.schema });
+  const hf = holdfast({
+    ...{ ...session.address, pool: session.pool, schema: session.schema },
+    strictTypes: given.flag('strict'),
+  });
+  // Asked before: then a job of this type that waits is another one.
+  const doubt = given.flag('strict') ? null : await mistypedJob(session, queue, type);
   const items = payloads.map((value) => definition.item(value, options as EnqueueOptions));
   const enqueued = await withTransaction(
     session.pool,
@@ -94,6 +100,7 @@ export async function run(call: Call): Promise<void> {
   );
   for (const one of enqueued)
     await (out.json ? out.value({ ...one, queue, type }) : out.line(one.id));
+  if (doubt) out.note(doubt);
   if (enqueued.some(({ replaced }) => replaced))
     out.note('That job waited under this unique key; it was replaced.');
   else if (enqueued.some(({ deduplicated }) => deduplicated))

@@ -1,19 +1,46 @@
 /**
  * `holdfast init`: a commented configuration and a first handler, which run as they are; a test runs them. They are ES
- * modules by their names, because the package.json that `npm init` writes may say that others are CommonJS.
+ * modules by their names, because the package.json that `npm init` writes may say that others are CommonJS. With
+ * --template it writes a whole small app instead.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Call } from '../../command.js';
 import { Failure, UsageError } from '../../failures.js';
 import { CONFIG_NAMES, stripsTypes } from '../../parse/config.js';
+import type { Output } from '../../print/output.js';
+import { type InitFile, templateFiles } from './template.js';
 
 export async function run({ args, given, out }: Call): Promise<void> {
   const [folder = '.'] = args;
+  const template = given.text('template');
   if (given.flag('ts') && given.flag('js')) throw new UsageError('Give --ts or --js, not both.');
+  if (template !== undefined && (given.flag('ts') || given.flag('js')))
+    throw new UsageError('Leave out --ts and --js: a template is TypeScript.');
+  if (template !== undefined) {
+    await writeAll(folder, templateFiles(template), [], out);
+    const there = args[0] === undefined ? '' : `cd ${folder}, `;
+    return out.note(`Next: ${there}npm install, npm run dev`);
+  }
   const language = given.flag('js') || (!given.flag('ts') && !stripsTypes()) ? 'mjs' : 'mts';
-  const files = initFiles(language);
-  const wanted = [...CONFIG_NAMES, ...files.map((file) => file.path)];
+  await writeAll(folder, initFiles(language), CONFIG_NAMES, out);
+  if (language === 'mts' && !stripsTypes())
+    out.note(
+      `Node ${process.versions.node} cannot run TypeScript by itself: compile it first, or put tsx before it.`,
+    );
+  out.note(
+    "Next: set DATABASE_URL, then npx holdfast migrate, npx holdfast enqueue hello '{}', npx holdfast work",
+  );
+}
+
+/** All of them or, where one of them or of `rivals` is there, none. */
+async function writeAll(
+  folder: string,
+  files: readonly InitFile[],
+  rivals: readonly string[],
+  out: Output,
+): Promise<void> {
+  const wanted = [...rivals, ...files.map((file) => file.path)];
   const taken = [...new Set(wanted)].filter((path) => existsSync(resolve(folder, path)));
   if (taken.length > 0)
     throw new Failure(`${taken.join(' and ')} exists already; nothing was written.`);
@@ -26,13 +53,6 @@ export async function run({ args, given, out }: Call): Promise<void> {
     }
     await (out.json ? out.value({ path }) : out.line(path));
   }
-  if (language === 'mts' && !stripsTypes())
-    out.note(
-      `Node ${process.versions.node} cannot run TypeScript by itself: compile it first, or put tsx before it.`,
-    );
-  out.note(
-    "Next: set DATABASE_URL, then npx holdfast migrate, npx holdfast enqueue hello '{}', npx holdfast work",
-  );
 }
 
 /** Level by level: Node's recursive way does not end where a folder cannot be made, as in /proc. */
@@ -42,7 +62,7 @@ function makeFolder(folder: string): void {
   mkdirSync(folder);
 }
 
-export function initFiles(language: 'mts' | 'mjs') {
+export function initFiles(language: 'mts' | 'mjs'): InitFile[] {
   const typed = language === 'mts';
   return [
     { path: `holdfast.config.${language}`, text: configText(language) },

@@ -3,7 +3,7 @@
  * It says nothing itself: the worker logs what it does.
  */
 import { defined } from '../../../job/options/known-options.js';
-import { namesPlace } from '../../../postgres/connect/address.js';
+import { namesPlace, serviceWords } from '../../../postgres/connect/address.js';
 import type { Call } from '../../command.js';
 import { UsageError } from '../../failures.js';
 import { onEndOfNpx } from '../../npx.js';
@@ -17,7 +17,9 @@ export async function run({ given }: Call): Promise<void> {
   const url = given.text('url') ?? config.url ?? process.env.DATABASE_URL;
   const schema = given.text('schema') ?? config.schema ?? process.env.HOLDFAST_SCHEMA;
   if (!url && !namesPlace(process.env))
-    throw new UsageError(`${NO_DATABASE} Or set \`url\` in the configuration.`);
+    throw new UsageError(
+      `${NO_DATABASE} Or set \`url\` in the configuration.${serviceWords(process.env)}`,
+    );
   const { holdfast } = await holdfastOf(path);
   const { listenUrl, logger } = config;
   const where = { connectionString: url || undefined, schema: schema || undefined };

@@ -1,6 +1,7 @@
 /** Everything that bears on whether a job runs, read once, so that the reasons need no SQL. */
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
+import { knownTypes, nearestType } from '../../fleet/known-types.js';
 import { listWorkers, type Versions, versionsOf, type WorkerRow } from '../../fleet/workers.js';
 import { type ShownJob, showJob, type Trace, traceOf } from '../../job/show.js';
 import { listQueues, type QueueRow } from '../../queue/queues.js';
@@ -53,6 +54,8 @@ export interface Situation {
   readonly able: readonly AbleWorker[];
   /** Locked rows among its own, the head of its key, and the one behind it in its key. */
   readonly locks: readonly RowLock[];
+  /** What its type was probably meant to be, as a sentence, if no live worker handles it; else ''. */
+  readonly meant: string;
   /** The worker that comes first for the job's bucket; null: nobody, or the queue is read by time. */
   readonly owner: string | null;
 }
@@ -99,6 +102,9 @@ export async function readSituation(
     };
   }
   const able = ableWorkers(workers, job);
+  const alive = workers.filter(({ status }) => status === 'alive');
+  const handled = versionsOf(alive, job.queue)[job.type] !== undefined;
+  const meant = handled ? '' : nearestType(job.type, await knownTypes(db, names));
   const versions = unpaused(versionsOf(able, job.queue), queue);
   const limits = await limitSituation(db, names, job, {
     ...{ keyed, version: versions[job.type] ?? null },
@@ -120,6 +126,7 @@ export async function readSituation(
       queues: every.map(({ name }) => name),
     }),
     locks: await rowLocks(db, names, rows),
+    meant,
     owner,
   };
 }
@@ -136,7 +143,7 @@ const open = (versions: Versions, type: string, limits: LimitSituation | null): 
 
 const NOTHING = {
   ...{ head: null, window: null, ahead: null, behind: null, suspects: null, limits: null },
-  ...{ able: [], locks: [] },
+  ...{ able: [], locks: [], meant: '' },
 };
 
 function ownerOf(workers: readonly WorkerRow[], job: ShownJob, ringOwner: RingOwner | undefined) {

@@ -1,0 +1,6 @@
+CREATE TABLE "orders" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+	"email" text NOT NULL,
+	"total" numeric NOT NULL,
+	"receipt_at" timestamp with time zone
+);

@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, test } from 'node:test';
+import { startPglite, survivesFaults } from '@holdfast/testing';
+import { receiptHandler, sendReceipt } from './jobs.ts';
+
+const { hf, pool, close } = await startPglite();
+after(close);
+
+test('one mail is sent for an order, whatever fails around the handler', async () => {
+  await pool.query(readFileSync('migrations/0000_orders.sql', 'utf8'));
+  const sent = new Map<string, number>();
+  const mail = { send: async (orderId: number, key: string) => void sent.set(key, orderId) };
+
+  const order = `INSERT INTO orders (email, total) VALUES ('ada@example.com', 42) RETURNING id`;
+  const { rows } = await pool.query(order);
+  const payload = { orderId: Number(rows[0].id) };
+  const effect = () => sent.size;
+  const report = await survivesFaults(sendReceipt, receiptHandler(mail), payload, { hf, effect });
+  assert.equal(report.onceGap, 'closed');
+});

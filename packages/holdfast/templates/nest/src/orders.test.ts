@@ -1,0 +1,25 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startPglite, survivesFaults } from '@holdfast/testing';
+import { Orders1763500000000 } from './data-source.ts';
+import { Receipts, sendReceipt } from './jobs.ts';
+
+const { hf, pool, close } = await startPglite();
+after(close);
+
+test('one mail is sent for an order, whatever fails around the handler', async () => {
+  await new Orders1763500000000().up({ query: (sql: string) => pool.query(sql) as never });
+  const sent = new Map<string, number>();
+  const receipts = new Receipts({
+    send: async (orderId: number, key: string) => void sent.set(key, orderId),
+  });
+
+  const order = `INSERT INTO orders (email, total) VALUES ('ada@example.com', 42) RETURNING id`;
+  const { rows } = await pool.query(order);
+  const handler = receipts.send.bind(receipts);
+  const payload = { orderId: Number(rows[0].id) };
+  const effect = () => sent.size;
+  const report = await survivesFaults(sendReceipt, handler, payload, { hf, effect });
+  assert.equal(report.onceGap, 'closed');
+});
