@@ -389,8 +389,8 @@ describe('what people do', () => {
     const id = await plantJob(db, { dueInMs: 3_600_000 });
     expect((await dashboard().post(`/api/jobs/${id}/run`, {})).status).toBe(200);
     expect((await db.hf.job(id))!.runAt!.getTime()).toBeLessThanOrEqual(Date.now() + 1_000);
-    const held = await plantJob(db, { status: 'processing' });
-    expect(await dashboard().post(`/api/jobs/${held}/run`, {})).toMatchObject({ status: 409 });
+    const dead = await plantJob(db, { status: 'dead_letter' });
+    expect(await dashboard().post(`/api/jobs/${dead}/run`, {})).toMatchObject({ status: 409 });
   });
 
   test('an empty name of a type or of a key pauses nothing', async () => {
