@@ -243,11 +243,11 @@ export const MUTANTS = [
   {
     name: 'marker written before the effect',
     patches: {
-      'worker/run/context.js': [
+      'effects/run-once.js': [
         [
           'const value = await effect();',
-          `await recordEffect(engine, names, { workerId: this.held.workerId, id: this.id, generation: this.fenceToken }, name, '{}');
-        const value = await effect();`,
+          `await recordEffect(db, names, owner, name, '{}');
+    const value = await effect();`,
         ],
       ],
     },

@@ -37,9 +37,9 @@ export function watchUnhandled(deps: UnhandledDeps): () => void {
     const hints = await meant(queue, types).catch(() => types.map(() => ''));
     for (const [n, { type, version, id, dueForMs }] of said.entries()) {
       warnedAt.set(`${queue.name} ${type}`, time.now());
-      const hint = hints[n]?.trim();
+      const hint = hints[n]?.trim() || undefined;
       log.warn(
-        { queue: queue.name, type, version, dueForMs, job: id, ...(hint && { hint }) },
+        { queue: queue.name, type, version, dueForMs, job: id, hint },
         'due jobs wait for a type or a version that no live worker handles',
       );
     }
