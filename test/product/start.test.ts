@@ -115,10 +115,12 @@ class Terminal {
   async type(text: string): Promise<string> {
     this.seen = '';
     const mark = `typed-${Math.random()}`;
-    this.child.stdin?.write(`${text}\necho "${mark} $?"\n`);
-    const end = new RegExp(`${mark} (\\d+)\n$`);
-    const [, status] = await this.says(end);
-    const said = this.seen.replace(end, '');
+    // On both: what one of them says may come after what the other said later.
+    this.child.stdin?.write(
+      `${text}\nended=$?; echo "${mark} $ended"; echo "${mark} $ended" >&2\n`,
+    );
+    const [, status] = await this.says(new RegExp(`${mark} (\\d+)\n[^]*${mark}`));
+    const said = this.seen.replace(new RegExp(`${mark} \\d+\n?`, 'g'), '');
     if (status !== '0') throw new Error(`${text}\nfailed with ${status}:\n${said}`);
     return said;
   }
