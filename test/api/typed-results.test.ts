@@ -25,6 +25,7 @@ test('a handler returns what its definition declares, and wait gives it', () => 
   const send = job<{ order: number }, Receipt>('send');
   const open = job<{ order: number }>('open');
   const quiet = job<object, void>('quiet');
+  const maybe = job<object, Receipt | undefined>('maybe');
   const typed = (hf: Holdfast, worker: Worker, id: string) => {
     worker.handle(send, ({ payload }) => ({ messageId: `m${payload.order}` }));
     worker.handle(send, async ({ transaction }) => transaction(async () => ({ messageId: 'm' })));
@@ -42,7 +43,14 @@ test('a handler returns what its definition declares, and wait gives it', () => 
     worker.handle(open, () => 7);
     worker.handle(open, () => undefined);
     worker.handle(quiet, () => undefined);
+    // @ts-expect-error it has no result
     worker.handle(quiet, async () => 7);
+    worker.handle(maybe, async () => undefined);
+    worker.handle(maybe, () => ({ messageId: 'm' }));
+    // @ts-expect-error an id is a string, where there is one
+    worker.handle(maybe, async () => ({ messageId: 7 }));
+    // @ts-expect-error the handler would have to return what the schema takes, and wait would give what it makes
+    job('turned', { result: z.object({ n: z.string().transform(Number) }) });
     worker.handleMany(send, {}, (jobs) => jobs.map((one) => one.done({ messageId: one.id })));
     worker.handleMany(send, {}, async (jobs) => jobs.map((one) => one.fail(new Error('no'))));
     // @ts-expect-error no job has its result

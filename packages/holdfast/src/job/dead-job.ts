@@ -3,12 +3,14 @@
  * both in one statement, also when a process recovers the job that has never heard of its definition. So it must know
  * all that the job gets: what only code can say, a unique key or the key of a rate, is refused here.
  */
+
 import { HoldfastError } from './errors/errors.js';
+import type { QueueName } from './queue-name.js';
 
 /** The payload of an `onDeadLetter` job. */
 export interface DeadJob<Payload = unknown> {
   readonly id: string;
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly type: string;
   /** Of the payload, which is as it was enqueued: of an older version if `version` is older. */
   readonly version: number;
@@ -25,7 +27,7 @@ export interface DeadJob<Payload = unknown> {
 
 /** As the database has it. */
 export interface Hook {
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly type: string;
   readonly version: number;
   readonly priority: number;

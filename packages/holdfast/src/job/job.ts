@@ -31,7 +31,7 @@ export interface JobOptions<Input, Payload, Result = unknown> {
    * Checks what the handler returns, and types `hf.wait(job, id)`. A job whose result does not fit becomes a dead letter,
    * because a retry would repeat its work. Default: nothing is checked.
    */
-  readonly result?: StandardSchema<unknown, Result>;
+  readonly result?: StandardSchema<Result, Result>;
   /** The version of the payload's shape. Raise it when you change the shape, and add an upgrade. Default 1. */
   readonly version?: number;
   /**
@@ -112,7 +112,7 @@ export interface EnqueueItem {
 export interface JobDefinition<Input, Payload = Input, Result = unknown> {
   readonly type: string;
   readonly version: number;
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly maxAttempts: number;
   readonly priority: number;
   /** The handler's time limit; null: the worker's. */
@@ -144,7 +144,7 @@ export interface JobDefinition<Input, Payload = Input, Result = unknown> {
 }
 
 /** A property and no method: so a job that reads more than the payload has is refused by the compiler. */
-type Teller<Payload> = JobDefinition<never, unknown> & {
+export type Teller<Payload> = JobDefinition<never, unknown> & {
   readonly item: (payload: DeadJob<Payload>, options?: EnqueueOptions) => EnqueueItem;
 };
 

@@ -40,7 +40,7 @@ const OF = { queue: true, type: true } as const satisfies Known<LimitOf>;
 
 /** A limit in force, and how much of it is used. */
 export interface LimitView {
-  readonly queue: string;
+  readonly queue: QueueName;
   /** Null: all types of the queue together. */
   readonly type: string | null;
   /** In force. */

@@ -4,9 +4,9 @@ import type pg from 'pg';
 import { setNotify } from '../../fleet/wake.js';
 import { inForce, readLimits } from '../../inspect/queue/limits.js';
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
-import { type DeadJob, hookOf } from '../../job/dead-job.js';
+import { hookOf } from '../../job/dead-job.js';
 import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
-import { checkDefinition, checkInteger, type JobDefinition } from '../../job/job.js';
+import { checkDefinition, checkInteger, type Teller } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { checkLimit, type LimitOptions } from '../../job/limit.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
@@ -40,7 +40,7 @@ export interface CreateQueueOptions extends NewQueueOptions {
   /** How many of its jobs run at once and start in a time, across the fleet. Default: no limit. */
   readonly limit?: LimitOptions;
   /** Enqueued for each dead letter whose own definition names no such job. Default: none. */
-  readonly onDeadLetter?: JobDefinition<DeadJob, unknown>;
+  readonly onDeadLetter?: Teller<unknown>;
 }
 
 /**
@@ -67,7 +67,7 @@ export interface QueueOptions extends NewQueueOptions {
   /** How many of its jobs run at once and start in a time, across the fleet; null: no limit. Default: no limit. */
   readonly limit?: LimitOptions | null;
   /** Enqueued for each dead letter whose own definition names no such job; null: none. Default: none. */
-  readonly onDeadLetter?: JobDefinition<DeadJob, unknown> | null;
+  readonly onDeadLetter?: Teller<unknown> | null;
 }
 
 /** With neither `type` nor `key`, the whole queue. */

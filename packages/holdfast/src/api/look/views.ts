@@ -1,4 +1,5 @@
 /** Jobs, queues and workers as a program gets them: times are Dates, a status is one of a few words. */
+
 import type { Explanation as RawExplanation } from '../../inspect/explain/explain.js';
 import {
   type Busy,
@@ -22,6 +23,7 @@ import {
   type WorkerOverview,
   whyLocked,
 } from '../../inspect/queue/overview.js';
+import type { QueueName } from '../../job/queue-name.js';
 import type { JobState } from '../../job/states.js';
 
 /** The same with Dates in place of ISO texts. */
@@ -61,7 +63,7 @@ export interface HistoryEntry {
   readonly times?: number;
   /** On the last entry of a dead letter: its onDeadLetter job, or why that could not be written. */
   readonly told?: {
-    readonly queue: string;
+    readonly queue: QueueName;
     readonly type: string;
     /** The job that was written. */
     readonly id?: string;
@@ -166,7 +168,7 @@ const LISTED = ['createdAt', 'runAt', 'leaseExpiresAt', 'diedAt'] as const;
 /** A job in a list, from `hf.jobs()`. */
 export type JobSummary = Dated<Omit<ListedJob, 'status'>, (typeof LISTED)[number]> & {
   readonly status: JobState;
-  readonly queue: string;
+  readonly queue: QueueName;
   /** Null while it is in the queue. */
   readonly completedAt: Date | null;
   /** When it is or was due; null in the archive. */

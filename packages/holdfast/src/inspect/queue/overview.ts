@@ -3,6 +3,7 @@
  * more than all the rest at a high rate, and only if asked for: whoever looks again and again takes the difference of two
  * sizes. A user who may not read all of it gets what it may read, with the grants that are missing for the rest.
  */
+import type { QueueName } from '../../job/queue-name.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { Holding } from '../fleet/held.js';
 import { listWorkers, type WorkerRow } from '../fleet/workers.js';
@@ -28,7 +29,7 @@ export interface OverviewOptions {
 
 /** What is set on it: known also of a queue that is locked. */
 export interface Setting<Time = string> {
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly paused: boolean;
   readonly pausedTypes: readonly string[];
   readonly pausedKeys: readonly string[];

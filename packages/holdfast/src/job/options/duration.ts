@@ -43,7 +43,16 @@ function toMs(value: unknown): number {
 
 function boundsText({ min, max }: { min?: number; max?: number }): string {
   if (min === undefined && max === undefined) return '';
-  if (max === undefined) return `; it must be at least ${min} ms`;
-  if (min === undefined) return `; it must be at most ${max} ms`;
-  return `; it must be from ${min} ms to ${max} ms`;
+  if (max === undefined) return `; it must be at least ${textOf(min as number)}`;
+  if (min === undefined) return `; it must be at most ${textOf(max)}`;
+  return `; it must be from ${textOf(min)} to ${textOf(max)}`;
+}
+
+/** In the largest unit that it is a multiple of. */
+function textOf(ms: number): string {
+  const [unit, size] = Object.entries(UNIT_MS).findLast(([, one]) => ms % one === 0) as [
+    string,
+    number,
+  ];
+  return ms === 0 ? '0' : `${ms / size}${unit}`;
 }

@@ -38,7 +38,9 @@ type OnceOptions =
       readonly unique?: false | undefined;
     }
   | {
-      readonly idempotencyKey?: undefined;
+      readonly idempotencyKey?:
+        | 'Give idempotencyKey or unique: they may stand for two jobs.'
+        | undefined;
       /** Fold enqueues of the same key into one job; `false`: never. Default: as the definition says. */
       readonly unique?: UniqueOptions | false;
     };

@@ -1,4 +1,5 @@
 /** What a handler is given, of one job or of several, how it asks for several, and what giving it needs. */
+
 import type pg from 'pg';
 import type { Kept, OnceOptions, Stored } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors/errors.js';
@@ -10,11 +11,12 @@ import {
 } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import type { Logger } from '../../postgres/log/log.js';
 import type { Queryable } from '../../postgres/queryable.js';
 
 /** A job whose result may be undefined, as that of most jobs, may return anything. */
-type Returned<Result, Value = Result> = undefined extends Result ? unknown : Value | Promise<Value>;
+type Returned<Result> = unknown extends Result ? unknown : Result | Promise<Result>;
 
 type ResultArgument<Result> = undefined extends Result ? [result?: Result] : [result: Result];
 
@@ -40,7 +42,7 @@ export interface HandlerContext<Payload, Result = unknown> {
   /** The name of its definition. */
   readonly type: string;
   /** The queue it came from. */
-  readonly queue: string;
+  readonly queue: QueueName;
   /** The stream it belongs to; without one of yours, an own one. */
   readonly partitionKey: string;
   /** 1 on the first attempt. */
@@ -101,7 +103,7 @@ export interface BatchContext<Payload, Result = unknown> {
   /** The type of the jobs. */
   readonly type: string;
   /** The queue they came from. */
-  readonly queue: string;
+  readonly queue: QueueName;
   /** Aborted once the signal of every unsettled job is aborted. */
   readonly signal: AbortSignal;
   /** Your logger, with the facts of the batch. */
@@ -119,7 +121,7 @@ export interface BatchContext<Payload, Result = unknown> {
 export type BatchHandler<Payload, Result = unknown> = (
   jobs: readonly BatchJob<Payload, Result>[],
   context: BatchContext<Payload, Result>,
-) => Returned<Result, readonly Settled[]>;
+) => undefined extends Result ? unknown : readonly Settled[] | Promise<readonly Settled[]>;
 
 /** What a route has for a type that is handled in batches. */
 export type Many = Readonly<ReturnType<typeof resolveBatch>>;
