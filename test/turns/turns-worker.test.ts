@@ -192,9 +192,13 @@ describe('fair', () => {
     await until('many have begun', () => begun.length >= 600);
     void worker.stop();
     const share = (key: string) => begun.slice(0, 600).filter((one) => one === key).length;
-    expect(share('gold') / 300).toBeCloseTo(1, 0.5);
-    expect(share('silver') / 200).toBeCloseTo(1, 0.5);
-    expect(share('tin') / 100).toBeCloseTo(1, 0.5);
+    // Without weights each has 200.
+    for (const [key, fair] of [
+      ['gold', 300],
+      ['silver', 200],
+      ['tin', 100],
+    ] as const)
+      expect(Math.abs(share(key) / fair - 1), key).toBeLessThan(0.3);
   });
 
   test('a single key is worked off in large claims', async () => {
