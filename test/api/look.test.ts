@@ -109,8 +109,15 @@ test('finished jobs come from the archive, page by page', async () => {
   const first = await db.hf.jobs({ filter, limit: 3 });
   expect(first.jobs[0]).toMatchObject({ status: 'cancelled', lastError: 'withdrawn' });
   expect(first.jobs[0]!.completedAt).toBeInstanceOf(Date);
-  const second = await db.hf.jobs({ filter, limit: 3, after: first.next });
-  expect([first.jobs.length, second.jobs.length, second.next]).toEqual([3, 2, null]);
+  // A page that took long says where to go on, though there is no more.
+  let { next } = first;
+  const rest: unknown[] = [];
+  while (next !== null) {
+    const page = await db.hf.jobs({ filter, limit: 3, after: next });
+    rest.push(...page.jobs);
+    next = page.next;
+  }
+  expect([first.jobs.length, rest.length]).toEqual([3, 2]);
 });
 
 test.each([
