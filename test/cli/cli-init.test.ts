@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
+  packageName,
   TEMPLATES,
   templateFiles,
 } from '../../packages/holdfast/src/cli/commands/setup/template.js';
@@ -27,14 +28,14 @@ const filesOf = (folder: string) =>
     .sort();
 
 describe.each(TEMPLATES)('the template %s', (name) => {
-  const files = templateFiles(name);
+  const files = templateFiles(name, 'my-shop');
   const textOf = (path: string) => files.find((file) => file.path === path)?.text ?? '';
 
   test('is written as it is, and says what comes next', async () => {
-    const folder = join(empty(), 'shop');
+    const folder = join(empty(), 'My Shop');
     const { code, out, err } = await call(['init', folder, '--template', name]);
     expect([code, out.trim().split('\n').sort()]).toEqual([0, filesOf(folder)]);
-    expect(err).toContain(`Next: cd ${folder}, npm install, npm run dev`);
+    expect(err).toContain(`Next: cd '${folder}', npm install, npm run dev`);
     expect(filesOf(folder)).toEqual(expect.arrayContaining(['.gitignore', 'README.md']));
     for (const { path, text } of files) expect(readFileSync(join(folder, path), 'utf8')).toBe(text);
   });
@@ -45,13 +46,15 @@ describe.each(TEMPLATES)('the template %s', (name) => {
     for (const path of ['package.json', 'src/dev.ts']) writeFileSync(join(folder, path), 'mine');
     const { code, err } = await call(['init', folder, '--template', name]);
     expect(code).toBe(1);
-    expect(err).toContain('package.json and src/dev.ts exists already; nothing was written.');
+    expect(err).toContain('package.json and src/dev.ts exist already; nothing was written.');
     expect(filesOf(folder)).toEqual(['package.json', 'src/dev.ts']);
   });
 
   test('has our packages in this version, others as they are tried here, and stays small', () => {
     const read = (path: string) => JSON.parse(readFileSync(join(ROOT, path), 'utf8'));
-    const { dependencies, devDependencies } = JSON.parse(textOf('package.json'));
+    const { dependencies, devDependencies, engines, ...own } = JSON.parse(textOf('package.json'));
+    expect(own.name).toBe('my-shop');
+    expect(engines).toEqual(read('package.json').engines);
     const wanted: Record<string, string> = { ...dependencies, ...devDependencies };
     const ours = Object.keys(wanted).filter((one) => /^(@holdfast\/|holdfast$)/.test(one));
     expect(ours.map((one) => [one, wanted[one]])).toEqual(ours.map((one) => [one, VERSION]));
@@ -75,6 +78,17 @@ describe.each(TEMPLATES)('the template %s', (name) => {
     expect(named.length).toBeGreaterThan(3);
     expect(named.filter((path) => !paths.includes(path))).toEqual([]);
   });
+});
+
+test.each([
+  ['/srv/My Shop', 'my-shop'],
+  ['/srv/._Örders (2)', 'rders-2'],
+  ['/srv/日本', 'app'],
+  ['/', 'app'],
+  ['/srv/hono', 'hono-app'],
+  ['/srv/shop.v2', 'shop.v2'],
+])('the package in %s is called %s', (folder, name) => {
+  expect(packageName(folder)).toBe(name);
 });
 
 test('the templates are parsed, linted and formatted as the rest is', () => {

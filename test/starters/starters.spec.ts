@@ -152,15 +152,20 @@ test.skipIf(OFFLINE).each([...TEMPLATES])('%s', { timeout: 900_000 }, async (tem
   });
   await until('an answer', () => fetch(`${address}/orders/1`).then(Boolean, () => false), log);
 
+  for (const body of ['{', 'null', '{"email": "ada@example.com", "totalCents": 1e10}']) {
+    const sent = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+    expect([body, (await fetch(`${address}/orders`, sent)).status]).toEqual([body, 400]);
+  }
   const made = await fetch(`${address}/orders`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ email: 'ada@example.com', total: 42 }),
+    body: JSON.stringify({ email: 'ada@example.com', totalCents: 4200 }),
   });
   expect([made.status, log()]).toEqual([201, expect.anything()]);
   const { id } = (await made.json()) as { id: number };
   await until('the receipt', () => log().includes(`mail: receipt for order ${id}`), log);
   const order = async () => (await fetch(`${address}/orders/${id}`)).json();
+  expect(await order()).toMatchObject({ totalCents: 4200 });
   await until('receiptAt', async () => ((await order()) as { receiptAt: unknown }).receiptAt, log);
 
   const page = await fetch(`${address}/holdfast/`, { headers });

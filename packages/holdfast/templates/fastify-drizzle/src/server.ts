@@ -13,16 +13,20 @@ const app = fastify();
 
 const body = {
   type: 'object',
-  required: ['email', 'total'],
-  properties: { email: { type: 'string' }, total: { type: 'number' } },
+  required: ['email', 'totalCents'],
+  properties: {
+    email: { type: 'string' },
+    // As much as its column holds.
+    totalCents: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 },
+  },
 };
-app.post<{ Body: { email: string; total: number } }>(
+app.post<{ Body: { email: string; totalCents: number } }>(
   '/orders',
   { schema: { body } },
   async (request, reply) => {
-    const { email, total } = request.body;
+    const { email, totalCents } = request.body;
     const id = await db.transaction(async (tx) => {
-      const values = { email, total: String(total) };
+      const values = { email, totalCents };
       const [order] = await tx.insert(orders).values(values).returning({ id: orders.id });
       if (!order) throw new Error('the order was not written');
       const partitionKey = `order:${order.id}`;

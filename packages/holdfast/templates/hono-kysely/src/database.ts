@@ -6,7 +6,7 @@ export interface Database {
   orders: {
     id: Generated<number>;
     email: string;
-    total: number;
+    total_cents: number;
     receipt_at: Date | null;
   };
 }

@@ -8,7 +8,7 @@ export const migrations = {
         .createTable('orders')
         .addColumn('id', 'integer', (column) => column.primaryKey().generatedAlwaysAsIdentity())
         .addColumn('email', 'text', (column) => column.notNull())
-        .addColumn('total', 'numeric', (column) => column.notNull())
+        .addColumn('total_cents', 'integer', (column) => column.notNull())
         .addColumn('receipt_at', 'timestamptz')
         .execute();
     },

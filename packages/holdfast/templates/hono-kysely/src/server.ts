@@ -11,11 +11,17 @@ import { host, ops, port } from './ops.ts';
 const app = new Hono();
 
 app.post('/orders', async (c) => {
-  const { email, total } = await c.req.json<{ email: unknown; total: unknown }>();
-  if (typeof email !== 'string' || typeof total !== 'number')
-    return c.json({ error: 'email must be a text and total a number' }, 400);
+  // What is no JSON, or `null`, lacks both.
+  const { email, totalCents } = (await c.req.json().catch(() => null)) ?? {};
+  // `| 0` keeps what fits an integer of Postgres.
+  if (
+    typeof email !== 'string' ||
+    typeof totalCents !== 'number' ||
+    (totalCents | 0) !== totalCents
+  )
+    return c.json({ error: 'email must be a text and totalCents an integer' }, 400);
   const id = await db.transaction().execute(async (trx) => {
-    const values = { email, total };
+    const values = { email, total_cents: totalCents };
     const insert = trx.insertInto('orders').values(values).returning('id');
     const { id } = await insert.executeTakeFirstOrThrow();
     const tx = fromKysely(trx);
@@ -28,7 +34,7 @@ app.post('/orders', async (c) => {
 app.get('/orders/:id{[0-9]{1,9}}', async (c) => {
   const order = await db
     .selectFrom('orders')
-    .select(['id', 'email', 'total', 'receipt_at as receiptAt'])
+    .select(['id', 'email', 'total_cents as totalCents', 'receipt_at as receiptAt'])
     .where('id', '=', Number(c.req.param('id')))
     .executeTakeFirst();
   return order ? c.json(order) : c.json({ error: 'not found' }, 404);

@@ -6,7 +6,7 @@ export class Orders1763500000000 implements MigrationInterface {
   async up(db: Pick<QueryRunner, 'query'>): Promise<void> {
     await db.query(`CREATE TABLE orders (
       id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-      email text NOT NULL, total numeric NOT NULL, receipt_at timestamptz)`);
+      email text NOT NULL, total_cents integer NOT NULL, receipt_at timestamptz)`);
   }
 
   async down(db: Pick<QueryRunner, 'query'>): Promise<void> {

@@ -8,8 +8,8 @@ export class Order {
   @Column('text')
   email!: string;
 
-  @Column('numeric')
-  total!: string;
+  @Column('integer', { name: 'total_cents' })
+  totalCents!: number;
 
   @Column('timestamptz', { name: 'receipt_at', nullable: true })
   receiptAt!: Date | null;

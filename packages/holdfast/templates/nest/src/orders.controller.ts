@@ -24,12 +24,17 @@ export class OrdersController {
 
   /** An order and the job that sends its receipt commit together. */
   @Post()
-  place(@Body() body: { email?: unknown; total?: unknown }): Promise<{ id: number }> {
-    const { email, total } = body ?? {};
-    if (typeof email !== 'string' || typeof total !== 'number')
-      throw new BadRequestException('email must be a text and total a number');
+  place(@Body() body: { email?: unknown; totalCents?: unknown }): Promise<{ id: number }> {
+    const { email, totalCents } = body ?? {};
+    // `| 0` keeps what fits an integer of Postgres.
+    if (
+      typeof email !== 'string' ||
+      typeof totalCents !== 'number' ||
+      (totalCents | 0) !== totalCents
+    )
+      throw new BadRequestException('email must be a text and totalCents an integer');
     return this.database.transaction(async (manager) => {
-      const { id } = await manager.save(Order, { email, total: String(total) });
+      const { id } = await manager.save(Order, { email, totalCents });
       const tx = fromTypeOrm(manager);
       await this.hf.enqueue(sendReceipt, { orderId: id }, { partitionKey: `order:${id}`, tx });
       return { id };

@@ -5,6 +5,7 @@ import { startPglite, survivesFaults } from '@holdfast/testing';
 import { Orders1763500000000 } from './data-source.ts';
 import { Receipts, sendReceipt } from './jobs.ts';
 
+// `npm test` runs this with --liftoff-only: V8 does not optimize PGlite, which a short test would not earn back.
 const { hf, pool, close } = await startPglite();
 after(close);
 
@@ -15,7 +16,7 @@ test('one mail is sent for an order, whatever fails around the handler', async (
     send: async (orderId: number, key: string) => void sent.set(key, orderId),
   });
 
-  const order = `INSERT INTO orders (email, total) VALUES ('ada@example.com', 42) RETURNING id`;
+  const order = `INSERT INTO orders (email, total_cents) VALUES ('ada@example.com', 4200) RETURNING id`;
   const { rows } = await pool.query(order);
   const handler = receipts.send.bind(receipts);
   const payload = { orderId: Number(rows[0].id) };

@@ -6,6 +6,7 @@
 import { Failure } from '../../failures.js';
 import { loadPackage } from '../setup/load-package.js';
 import type { Source, SourceJob, SourceSchedule, Staying, Wanted, Work } from './source.js';
+import { unknownNames } from './unknown-names.js';
 
 /** What is used of a job and a queue of BullMQ. */
 interface BullJob {
@@ -100,10 +101,19 @@ export async function bullmq(url: string, prefix: string, wanted: Wanted): Promi
     for (const queue of queues.values()) await queue.close().catch(() => undefined);
   };
   try {
-    const names = wanted.only.length > 0 ? wanted.only : await queueNames(open, prefix);
+    const { only } = wanted;
+    const all = await queueNames(open, prefix).catch((error) => {
+      if (only.length === 0) throw error;
+      return null;
+    });
+    const names = only.length > 0 ? only : (all ?? []);
+    if (names.length === 0)
+      throw new Failure(
+        `There is no queue of BullMQ with the prefix "${prefix}"; nothing was moved. Check --from, or name the prefix with --from-schema.`,
+      );
     for (const name of names) queues.set(name, await open(name));
     if (!wanted.dry) await refuseWorkers(queues);
-    const warnings: string[] = [];
+    const warnings = all ? unknownNames(only, all) : [];
     for (const [name, queue] of queues)
       if (await queue.isPaused())
         warnings.push(`Queue "${name}" is paused there; here its jobs run.`);
@@ -137,10 +147,7 @@ async function queueNames(open: (name: string) => Promise<BullQueue>, prefix: st
   } finally {
     await probe.close();
   }
-  if (names.size > 0) return [...names].sort();
-  throw new Failure(
-    `There is no queue of BullMQ with the prefix "${prefix}"; nothing was moved. Check --from, or name the prefix with --from-schema.`,
-  );
+  return [...names].sort();
 }
 
 async function refuseWorkers(queues: ReadonlyMap<string, BullQueue>): Promise<void> {

@@ -10,12 +10,15 @@ import { uuidv7 } from '../../../job/uuid.js';
 import { UsageError } from '../../failures.js';
 import type { SourceJob } from './source.js';
 
+/** The key, or what the payload lacks for it; `lacks` is empty where there is a key. */
+export type KeyOf = (payload: unknown) => { readonly key: string | null; readonly lacks: string };
+
 export interface Target {
   /** `pg-boss`, for the import key. */
   readonly kind: string;
   readonly types: (names: readonly string[]) => string;
   /** From `--key`; null: the source decides. */
-  readonly key: ((payload: unknown) => string | null) | null;
+  readonly key: KeyOf | null;
   /** The queue has groups. */
   readonly groups: boolean;
   readonly maxPayloadBytes: number;
@@ -43,28 +46,14 @@ export function typesOf(
   };
 }
 
-/** `order:{customer.id}`: null where the payload lacks it. */
-export function keyTemplate(text: string | undefined): Target['key'] {
-  if (text === undefined) return null;
-  if (!/\{[^{}]+\}/.test(text))
-    throw new UsageError(
-      `--key takes a text with fields of the payload, such as 'order:{orderId}'. Nothing was moved.`,
-    );
-  return (payload) => {
-    let whole = true;
-    const key = text.replace(/\{([^{}]+)\}/g, (_, path: string) => {
-      let value = payload;
-      for (const name of path.split('.')) value = (value as Record<string, unknown> | null)?.[name];
-      if (typeof value === 'string' || typeof value === 'number') return `${value}`;
-      whole = false;
-      return '';
-    });
-    return whole ? key : null;
-  };
+export interface Converted {
+  readonly to: Imported;
+  /** What of --key its payload lacks; empty: nothing. */
+  readonly lacks: string;
 }
 
 /** Throws Stays with a reason that many jobs can share. */
-export function convert(job: SourceJob, target: Target): Imported {
+export function convert(job: SourceJob, target: Target): Converted {
   if (job.stays) throw new Stays(job.stays);
   if (job.payload === null)
     throw new Stays(`its payload is larger than ${target.maxPayloadBytes} bytes`);
@@ -75,7 +64,7 @@ export function convert(job: SourceJob, target: Target): Imported {
   const type = checked('its type is no usable name; --map names another', () =>
     checkType(target.types(job.names)),
   );
-  const given = target.key ? target.key(payload) : job.partitionKey;
+  const { key: given, lacks } = target.key?.(payload) ?? { key: job.partitionKey, lacks: '' };
   const key = given === null ? id : checked('its partition key is unusable', () => checkKey(given));
   const group = job.group !== null && target.groups ? job.group : null;
   const once =
@@ -85,7 +74,7 @@ export function convert(job: SourceJob, target: Target): Imported {
     checkKey(`import:${target.kind}:${job.id}`),
   );
   const attempts = Math.max(0, Math.min(job.attempts, MAX_ATTEMPTS));
-  return {
+  const to: Imported = {
     importKey,
     attempts,
     dead: job.dead,
@@ -106,6 +95,7 @@ export function convert(job: SourceJob, target: Target): Imported {
           : null,
     },
   };
+  return { to, lacks };
 }
 
 function dueOf(runAt: string | null): string | null {

@@ -4,6 +4,7 @@ import { Failure } from '../../failures.js';
 import { crontabOf, priorityOf } from './crontab.js';
 import { eachBatch, inSchema, type Place, stayingOf } from './postgres-source.js';
 import type { Source, SourceJob, Wanted } from './source.js';
+import { unknownNames } from './unknown-names.js';
 
 /** Tables whose rows are hidden from this role look empty. */
 const VERSION = `
@@ -42,6 +43,8 @@ ${OF_TASKS}
 WHERE (j.locked_at IS NOT NULL OR j.attempts >= j.max_attempts AND NOT $2::boolean) AND ($1::text[] IS NULL OR t.identifier = ANY ($1::text[]))
 GROUP BY 1, 2 ORDER BY 1, 2`;
 
+const TASKS = 'SELECT t.identifier FROM graphile_worker._private_tasks AS t';
+
 const CRONTABS = `
 SELECT k.identifier, to_json(k.last_execution) #>> '{}' AS last_execution
 FROM graphile_worker._private_known_crontabs AS k ORDER BY 1`;
@@ -63,6 +66,11 @@ function toJob(row: Record<string, string | null>): SourceJob {
   };
 }
 
+const readCrontab = (path: string) =>
+  readFile(path, 'utf8').catch((error: Error) => {
+    throw new Failure(`${path} cannot be read: ${error.message}. Nothing was moved.`);
+  });
+
 export async function graphileWorker(place: Place, wanted: Wanted): Promise<Source> {
   const { pool, schema } = place;
   const text = (sql: string) => inSchema(sql, 'graphile_worker', schema);
@@ -81,25 +89,23 @@ export async function graphileWorker(place: Place, wanted: Wanted): Promise<Sour
       `Row security hides the jobs of "${schema}" from this role; nothing was moved. Connect as the owner of its tables with --from URL.`,
     );
   const known = (await pool.query(text(CRONTABS), [])).rows;
+  const tasks = names ? (await pool.query(text(TASKS))).rows.map((row) => row.identifier) : [];
   const { crontab } = wanted;
+  const lines = crontab === undefined ? [] : crontabOf(await readCrontab(crontab));
   return {
     title: `graphile-worker (migration ${version}) in schema "${schema}"`,
     needs: 'SELECT, UPDATE and DELETE on its _private_ tables, and BYPASSRLS',
     apart: !place.same,
-    warnings:
-      known.length > 0 && crontab === undefined
+    warnings: [
+      ...(known.length > 0 && crontab === undefined
         ? [
             `Its database only knows the names of crontab lines, not when they fire: ${known.map(({ identifier, last_execution }) => `${identifier} (last ${last_execution})`).join(', ')}. --crontab FILE makes schedules of them.`,
           ]
-        : [],
+        : []),
+      ...unknownNames(wanted.only, [...tasks, ...lines.map(({ from }) => from)]),
+    ],
     staying: () => stayingOf(place, text(STAYING), wanted),
-    async schedules() {
-      if (crontab === undefined) return [];
-      const lines = await readFile(crontab, 'utf8').catch((error: Error) => {
-        throw new Failure(`${crontab} cannot be read: ${error.message}. Nothing was moved.`);
-      });
-      return crontabOf(lines).filter(({ from }) => !names || names.includes(from));
-    },
+    schedules: async () => lines.filter(({ from }) => !names || names.includes(from)),
     // They are in a file, from which a person removes them.
     removeSchedule: async () => undefined,
     each: (work) =>

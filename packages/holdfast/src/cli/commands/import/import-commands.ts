@@ -1,5 +1,6 @@
 /** The commands that move jobs of another queue here. */
 import { type Command, command, flag, text, texts } from '../../command.js';
+import { REASON } from '../../parse/filters.js';
 
 const DETAIL =
   'Without --yes nothing is written: it reads every job and says what would become of it. With --yes batches commit one\n' +
@@ -17,6 +18,7 @@ const OPTIONS = {
   failed: flag('also jobs that gave up, as dead letters'),
   keep: flag('leave them in the source as well'),
   batch: text('N', 'so many in one transaction; default 1000'),
+  ...REASON,
 };
 const CRONTAB = { crontab: text('FILE', 'the crontab; its lines become schedules') };
 

@@ -2,11 +2,15 @@
 import { Failure } from '../../failures.js';
 import { eachBatch, inSchema, type Place, stayingOf } from './postgres-source.js';
 import type { Query, Source, SourceJob, SourceSchedule, Wanted } from './source.js';
+import { unknownNames } from './unknown-names.js';
 
 const OLDEST = 22;
 const NEWEST = 46;
 
 const VERSION = 'SELECT max(version)::text AS version FROM pgboss.version';
+
+/** Those that pg-boss made for itself are not moved. */
+const NAMES = `SELECT q.name FROM pgboss.queue AS q WHERE q.name NOT LIKE '\\_\\_pgboss\\_\\_%'`;
 
 /** Those that wait, in the order in which pg-boss runs them. Its own queues are left out. */
 const LIST = `
@@ -156,14 +160,17 @@ export async function pgBoss(place: Place, wanted: Wanted): Promise<Source> {
     throw new Failure(
       `The tables of pg-boss are of version ${version}, older than those of pg-boss 10 (${OLDEST}); nothing was moved. Start pg-boss 10 or later once, so that it migrates them.`,
     );
+  const known = names ? (await pool.query(text(NAMES))).rows.map(({ name }) => name) : [];
   return {
     title: `pg-boss (schema version ${version}) in schema "${schema}"`,
     needs: NEEDS,
     apart: !place.same,
-    warnings:
-      version > NEWEST
+    warnings: [
+      ...(version > NEWEST
         ? [`pg-boss has schema version ${version}; this was tested up to ${NEWEST}.`]
-        : [],
+        : []),
+      ...unknownNames(wanted.only, known),
+    ],
     staying: () => stayingOf(place, text(STAYING), wanted),
     async schedules() {
       return (await pool.query(text(SCHEDULES), [names])).rows.map(toSchedule);

@@ -7,15 +7,18 @@
 import { together } from '../../../api/act/acts.js';
 import { type Imported, type ImportOutcome, writeImported } from '../../../enqueue/imported.js';
 import { many } from '../../../inspect/reading/words.js';
+import { ActRecord } from '../../../operate/audit.js';
 import { checkUrl } from '../../../postgres/connect/address.js';
 import { untilNotLost } from '../../../postgres/connect/backoff.js';
 import { closePool, inTransaction, plainPool, withClient } from '../../../postgres/connect/pool.js';
-import { engineExecutor } from '../../../postgres/queryable.js';
+import { type Executor, engineExecutor } from '../../../postgres/queryable.js';
+import { actOptions } from '../../actor.js';
 import { type Call, EXIT } from '../../command.js';
 import { Failure, Partly, UsageError } from '../../failures.js';
 import { countOption } from '../../parse/values.js';
 import { Progress } from '../../print/progress.js';
-import { convert, keyTemplate, Stays, type Target, typesOf } from './convert.js';
+import { type Converted, convert, Stays, type Target, typesOf } from './convert.js';
+import { keyTemplate, refuseKeyless } from './keys.js';
 import { withRights } from './postgres-source.js';
 import { type Moving, moveSchedules } from './schedules.js';
 import type { Batch, SourceJob, Wanted } from './source.js';
@@ -45,7 +48,10 @@ async function run(call: Call, kind: Kind): Promise<number> {
     ...{ dry, batch, maxPayloadBytes, only: given.texts('only') ?? [] },
     ...{ failed: given.flag('failed'), crontab: given.text('crontab') },
   };
-  const moving = { call, target, tally: new Tally(), queue, dry, keep };
+  const filter = wanted.only.length > 0 ? { only: wanted.only } : null;
+  const act = { act: 'import', queue, filter, changes: { from: kind } } as const;
+  const record = new ActRecord({ ...act, ...actOptions(given) });
+  const moving = { call, target, tally: new Tally(), queue, dry, keep, record };
   return alone(call, async () => {
     const { source, close } = await open(call, kind, wanted);
     try {
@@ -112,15 +118,17 @@ async function open(call: Call, kind: Kind, wanted: Wanted) {
 }
 
 async function all(moving: Moving, byTime: boolean): Promise<number> {
-  const { call, source, tally } = moving;
+  const { call, source, target, tally } = moving;
   const { out, signal } = call;
   const progress = new Progress(out, null);
   let [done, keyed] = [0, 0];
   try {
+    if (!moving.dry && target.key) await refuseKeyless(source, target, signal);
     // First: a scheduler that is removed takes its next job with it.
     await moveSchedules(moving);
     for (const { jobs, ...line } of await source.staying())
       tally.add({ ...line, becomes: null }, jobs);
+    if (signal.aborted) return tell(moving);
     await source.each(async (batch) => {
       const count = await moveBatch(moving, batch);
       return () => {
@@ -144,9 +152,8 @@ async function all(moving: Moving, byTime: boolean): Promise<number> {
   return tell(moving);
 }
 
-interface Movable {
+interface Movable extends Converted {
   readonly from: SourceJob;
-  readonly to: Imported;
 }
 
 /** What is said of an outcome in the report; the jobs of the last one stay where they are. */
@@ -164,7 +171,7 @@ async function moveBatch(moving: Moving, batch: Batch): Promise<() => number> {
   const staying: { from: SourceJob; why: string }[] = [];
   for (const from of batch.jobs) {
     try {
-      movable.push({ from, to: convert(from, target) });
+      movable.push({ from, ...convert(from, target) });
     } catch (error) {
       if (!(error instanceof Stays)) throw error;
       staying.push({ from, why: error.message });
@@ -177,12 +184,13 @@ async function moveBatch(moving: Moving, batch: Batch): Promise<() => number> {
     dry || keep || here.length === 0 ? 0 : await batch.remove(here.map(({ from }) => from.id));
   return () => {
     tally.both += both;
-    for (const [n, { from, to }] of movable.entries()) {
+    for (const [n, { from, to, lacks }] of movable.entries()) {
       const outcome = outcomes[n] as Outcome;
       const becomes = outcome === 'refused' ? null : to.job.type;
       tally.add({ from: from.from, state: from.state, becomes, why: WHY[outcome] });
       if (outcome === 'refused') continue;
       tally[outcome === 'written' ? 'moved' : outcome]++;
+      if (target.key && outcome === 'written') tally.keyless.add(lacks);
       for (const warning of from.warnings) tally.warn(warning);
     }
     for (const { from, why } of staying)
@@ -212,14 +220,20 @@ async function writeAll(
   }
 }
 
-async function write({ call, queue }: Moving, { tx }: Batch, jobs: readonly Imported[]) {
+async function write({ call, queue, record }: Moving, { tx }: Batch, jobs: readonly Imported[]) {
   const names = call.session.names(queue);
-  if (!tx) return together(call.session.pool, (db) => writeImported(db, names, jobs));
+  const writeIn = async (db: Executor) => {
+    const outcomes = await writeImported(db, names, jobs);
+    const written = outcomes.filter((outcome) => outcome === 'written').length;
+    await record.addJobs(db, names, written);
+    return outcomes;
+  };
+  if (!tx) return together(call.session.pool, writeIn);
   const db = engineExecutor(tx as never, { prepare: false });
   return untilNotLost(async () => {
     await tx.query('SAVEPOINT import');
     try {
-      return await writeImported(db, names, jobs);
+      return await writeIn(db);
     } catch (error) {
       await tx.query('ROLLBACK TO SAVEPOINT import').catch(() => undefined);
       throw error;

@@ -2,6 +2,7 @@
 import { together } from '../../../api/act/acts.js';
 import { HoldfastError } from '../../../job/errors/errors.js';
 import { job } from '../../../job/job.js';
+import type { ActRecord } from '../../../operate/audit.js';
 import { checkSchedule } from '../../../schedule/options.js';
 import { putSchedules } from '../../../schedule/write.js';
 import type { Call } from '../../command.js';
@@ -17,6 +18,8 @@ export interface Moving {
   readonly queue: string;
   readonly dry: boolean;
   readonly keep: boolean;
+  /** The row of this run in the audit. */
+  readonly record: ActRecord;
 }
 
 export async function moveSchedules(moving: Moving): Promise<void> {
@@ -24,10 +27,12 @@ export async function moveSchedules(moving: Moving): Promise<void> {
   for (const one of await source.schedules()) {
     if (call.signal.aborted) return;
     const { problem, type } = await move(moving, one);
+    const lacks = moving.target.key?.(one.payload).lacks;
     tally.add({ from: one.from, state: 'schedule', becomes: problem ? null : type, why: problem });
     if (problem) continue;
     tally.schedules++;
     for (const warning of one.warnings) tally.warn(warning, 'schedule');
+    if (lacks) tally.warn(`${lacks} in its payload, so its jobs get no key`, 'schedule');
   }
 }
 
@@ -37,7 +42,7 @@ async function move({ call, source, target, queue, dry, keep }: Moving, one: Sou
   try {
     const name = one.suffix ? `${type}:${one.suffix}` : type;
     const { cron, everyMs, timezone, partitionKey, maxAttempts, catchUp } = one;
-    const key = target.key ? target.key(one.payload) : partitionKey;
+    const key = target.key ? target.key(one.payload).key : partitionKey;
     const schedule = await checkSchedule(
       name,
       {

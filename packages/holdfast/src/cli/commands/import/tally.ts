@@ -2,6 +2,7 @@
 import { many } from '../../../inspect/reading/words.js';
 import type { Output } from '../../print/output.js';
 import type { TableColumn } from '../../print/table.js';
+import { Keyless } from './keys.js';
 
 interface Line {
   readonly from: string;
@@ -30,6 +31,8 @@ const columns: readonly TableColumn<Line>[] = [
 export class Tally {
   readonly #lines = new Map<string, Line>();
   readonly #warnings = new Map<string, { noun: string; times: number }>();
+  /** Of the jobs that move, with --key. */
+  readonly keyless = new Keyless();
   moved = 0;
   stayed = 0;
   /** Brought by an earlier import. */
@@ -57,6 +60,7 @@ export class Tally {
   async print(out: Output): Promise<void> {
     const lines = [...this.#lines.values()];
     if (lines.length > 0) await out.rows(lines, columns);
+    for (const line of this.keyless.lines()) out.note(`Warning: ${line}.`);
     for (const [text, { noun, times }] of this.#warnings)
       out.note(`Warning: ${many(times, noun)}: ${text}.`);
   }

@@ -5,11 +5,12 @@
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { shellWord } from '../../../inspect/reading/words.js';
 import type { Call } from '../../command.js';
 import { Failure, UsageError } from '../../failures.js';
 import { CONFIG_NAMES, stripsTypes } from '../../parse/config.js';
 import type { Output } from '../../print/output.js';
-import { type InitFile, templateFiles } from './template.js';
+import { type InitFile, packageName, templateFiles } from './template.js';
 
 export async function run({ args, given, out }: Call): Promise<void> {
   const [folder = '.'] = args;
@@ -18,8 +19,8 @@ export async function run({ args, given, out }: Call): Promise<void> {
   if (template !== undefined && (given.flag('ts') || given.flag('js')))
     throw new UsageError('Leave out --ts and --js: a template is TypeScript.');
   if (template !== undefined) {
-    await writeAll(folder, templateFiles(template), [], out);
-    const there = args[0] === undefined ? '' : `cd ${folder}, `;
+    await writeAll(folder, templateFiles(template, packageName(folder)), [], out);
+    const there = args[0] === undefined ? '' : `cd ${shellWord(folder)}, `;
     return out.note(`Next: ${there}npm install, npm run dev`);
   }
   const language = given.flag('js') || (!given.flag('ts') && !stripsTypes()) ? 'mjs' : 'mts';
@@ -43,7 +44,9 @@ async function writeAll(
   const wanted = [...rivals, ...files.map((file) => file.path)];
   const taken = [...new Set(wanted)].filter((path) => existsSync(resolve(folder, path)));
   if (taken.length > 0)
-    throw new Failure(`${taken.join(' and ')} exists already; nothing was written.`);
+    throw new Failure(
+      `${taken.join(' and ')} ${taken.length === 1 ? 'exists' : 'exist'} already; nothing was written.`,
+    );
   for (const { path, text } of files) {
     try {
       makeFolder(dirname(resolve(folder, path)));

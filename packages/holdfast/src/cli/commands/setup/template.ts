@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { nearest } from '../../../job/options/nearest.js';
 import { VERSION } from '../../../job/options/version.js';
 import { UsageError } from '../../failures.js';
@@ -23,7 +23,21 @@ export const templatesFolder = () =>
 /** npm packs no file of the name `.gitignore`. */
 const nameOf = (path: string) => path.replaceAll('\\', '/').replace(/^gitignore$/, '.gitignore');
 
-export function templateFiles(name: string): InitFile[] {
+/** `My Shop` is `my-shop` for npm, which refuses some names, and one that a dependency has. */
+export function packageName(folder: string): string {
+  const name = basename(resolve(folder))
+    .toLowerCase()
+    .replace(/[^a-z0-9._~-]+/g, '-')
+    .replace(/^[._-]+|-+$/g, '')
+    .slice(0, 200);
+  if (name === '') return 'app';
+  const taken =
+    /^(node_modules|favicon\.ico|holdfast|fastify|hono|kysely|next|nest|pg|prisma|react|typeorm)$/;
+  return taken.test(name) ? `${name}-app` : name;
+}
+
+/** `app` is the name of its package. */
+export function templateFiles(name: string, app: string): InitFile[] {
   if (!(TEMPLATES as readonly string[]).includes(name))
     throw new UsageError(
       `There is no template "${name}".${nearest(name, TEMPLATES)} The templates are ${TEMPLATES.join(', ')}.`,
@@ -31,7 +45,10 @@ export function templateFiles(name: string): InitFile[] {
   const own = filesOf(join(templatesFolder(), name));
   const taken = own.map(({ path }) => path);
   const shared = filesOf(join(templatesFolder(), 'shared'));
-  return [...own, ...shared.filter(({ path }) => !taken.includes(path))];
+  return [...own, ...shared.filter(({ path }) => !taken.includes(path))].map(({ path, text }) => ({
+    path,
+    text: path === 'package.json' ? text.replace('APP_NAME', app) : text,
+  }));
 }
 
 function filesOf(folder: string): InitFile[] {
