@@ -312,7 +312,9 @@ test('a child whose idempotency key stands for other work fails the attempt with
       await ctx.enqueue(child, { n: 8 }, { idempotencyKey: 'child:7' });
     }),
   );
-  expect((await ended(id, 'dead_letter')).lastError).toContain('already stands for job');
+  const { lastError } = await ended(id, 'dead_letter');
+  expect(lastError).toContain('already stands for job');
+  expect(lastError).toContain('ctx.enqueue() was refused ("child")');
   expect((await children()).map(({ n }) => n)).toEqual([7]);
 });
 
@@ -450,14 +452,55 @@ describe('a child of another queue', () => {
     },
   );
 
-  test('that is not there fails the attempt, and says so', async () => {
-    const lost = job('lost', { queue: 'nowhere' });
-    const mother = job('mother', { maxAttempts: 1 });
-    const { id } = await db.hf.enqueue(mother, {});
-    start(db.hf, (w) => w.handle(mother, (ctx) => ctx.enqueue(lost, {})));
-    expect(await db.hf.wait(id, { timeout: '30s' })).toMatchObject({
-      status: 'dead_letter',
-      error: expect.stringContaining('There is no queue "nowhere"'),
-    });
+  test.each(['outside', 'inside'])(
+    'that is not there is refused where it is asked for, %s of a transaction',
+    async (where) => {
+      const lost = job('lost', { queue: 'nowhere' });
+      const mother = job(`mother_${where}`, { maxAttempts: 1 });
+      const { id } = await db.hf.enqueue(mother, {});
+      const refused: unknown[] = [];
+      start(db.hf, (w) =>
+        w.handle(mother, async (ctx) => {
+          const ask = async () => {
+            await ctx.enqueue(lost, {}).catch((error) => refused.push(error));
+            // The queue of another child is there, and its transaction goes on.
+            await ctx.enqueue(far, { n: 1 });
+          };
+          await (where === 'inside' ? ctx.transaction(ask) : ask());
+        }),
+      );
+      await ended(id);
+      expect(refused).toEqual([
+        expect.objectContaining({
+          code: 'QUEUE_UNKNOWN',
+          message: expect.stringMatching(
+            /no queue "nowhere".*ctx\.enqueue\(\).*child "lost" was not enqueued.*createQueue/,
+          ),
+        }),
+      ]);
+      expect(await farJobs()).toEqual([{ n: 1 }]);
+    },
+  );
+
+  test('whose queue is dropped meanwhile is named by the attempt that fails, and looked up again', async () => {
+    await db.hf.createQueue('brief');
+    const brief = job('brief_child', { queue: 'brief' });
+    const mother = job<{ drops: boolean }>('mother_of_brief', { maxAttempts: 1 });
+    start(db.hf, (w) =>
+      w.handle(mother, async (ctx) => {
+        await ctx.enqueue(brief, {});
+        if (ctx.payload.drops) await db.hf.dropQueue('brief');
+      }),
+    );
+    const lastError = async (drops: boolean) => {
+      const { id } = await db.hf.enqueue(mother, { drops });
+      return (await ended(id, 'dead_letter')).lastError;
+    };
+    expect(await lastError(true)).toContain(
+      'A child of ctx.enqueue() was refused ("brief_child"): There is no queue "brief"',
+    );
+    expect(await lastError(false)).toContain(
+      'ctx.enqueue() was refused and the child "brief_child" was not enqueued',
+    );
   });
 });

@@ -13,6 +13,7 @@ import { limits } from './api/act/limits.js';
 import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/act/queue-settings.js';
 import { schedules } from './api/act/schedules.js';
 import { type JobChanges, type UpdateChoice, update } from './api/act/update.js';
+import { Closing } from './api/closing.js';
 import { examine } from './api/doctor/doctor.js';
 import { Backpressure } from './api/enqueue/backpressure.js';
 import { enqueuer } from './api/enqueue/enqueuer.js';
@@ -114,11 +115,8 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     : null;
   const prepare = options.prepare ?? true;
   const adopted = options.pool ? adoptPool(options.pool, log) : null;
-  let closed = false;
-  const checkOpen = () => {
-    if (closed) throw afterClose();
-  };
-  const whyClosed = () => (closed ? afterClose() : null);
+  const closing = new Closing();
+  const { checkOpen, whyClosed } = closing;
   let ownPool: pg.Pool | null = null;
   const pool = () => {
     checkOpen();
@@ -175,14 +173,13 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     },
   });
 
-  const closing: (() => Promise<void>)[] = [];
+  const onClose: (() => Promise<void>)[] = [];
   const access: Access = { schema, connection: address, log, maxPayloadBytes, pool, names };
   const waiting = new Waiting(access);
   const readGauges = gaugesReader(observer, schema, log);
 
   /** Closes what was opened here, for good. A handler that is stuck in a query is cut off after a second. */
-  async function close(): Promise<void> {
-    closed = true;
+  async function shut(): Promise<void> {
     waiting.close();
     backpressure.close();
     const pools = [ownPool, observerPool];
@@ -190,9 +187,10 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     observerPool = null;
     await Promise.all([
       ...pools.map((pool) => pool && closePool(pool, CLOSE_MS)),
-      ...closing.splice(0).map((work) => work()),
+      ...onClose.splice(0).map((work) => work()),
     ]);
   }
+  const close = () => closing.close(shut);
 
   const methods = {
     schema,
@@ -227,8 +225,9 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     enqueueMany,
 
     worker(workerOptions: WorkerOptions = {}): Worker {
+      closing.checkWorkers();
       const deps = {
-        ...{ address, direct, besidePool, pool: pool(), schema, checkOpen },
+        ...{ address, direct, besidePool, pool: pool(), schema, enter: closing.enter },
         ...{
           log,
           maxPayloadBytes,
@@ -274,13 +273,7 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
   parts.set(hf, {
     ...{ connection: address, schema, log, maxPayloadBytes, pool },
     pooler: options.pooler === true,
-    onClose: (work) => void closing.push(work),
+    onClose: (work) => void onClose.push(work),
   });
   return hf;
 }
-
-const afterClose = () =>
-  new HoldfastError(
-    'CLOSED',
-    'hf.close() was called before, so nothing was done. Close it last, or make another one with holdfast().',
-  );

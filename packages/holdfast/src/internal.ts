@@ -30,6 +30,7 @@ export { claimRateKeys } from './claim/time/rated.js';
 export { claimTurns } from './claim/turns/claim.js';
 export { findEffect, recordEffect } from './effects/once.js';
 export { insert, insertWithKeys, type NewJob } from './enqueue/insert.js';
+export { KnownQueues } from './fleet/known-queues.js';
 export { findGone } from './fleet/liveness.js';
 export { fleetView, leave, lockKeyOf, register } from './fleet/registry.js';
 export { movedBuckets, positionOf, ringOwners } from './fleet/ring.js';

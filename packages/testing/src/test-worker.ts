@@ -16,6 +16,7 @@ import {
   claimTurns,
   frontLines,
   type KeyStretch,
+  KnownQueues,
   LeasedJob,
   type LineRequest,
   leaseLost,
@@ -78,6 +79,7 @@ export class TestWorker {
   readonly #deps: TestDeps;
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #timeoutMs: number | null;
+  readonly #knownQueues = new KnownQueues();
   #claims = 0;
 
   constructor(deps: TestDeps, routes: ReadonlyMap<string, Route>, timeoutMs: number | null = null) {
@@ -192,6 +194,7 @@ export class TestWorker {
     const context = {
       ...{ names, pool, ownPool, plain, engine, log, maxPayloadBytes, tracing: null },
       emit: () => undefined,
+      knownQueues: this.#knownQueues,
     };
     await this.start(held);
     const outcome = await runJob(held, route, context, this.#timeoutMs);

@@ -89,7 +89,7 @@ export class Fleet {
         ...{
           direct: null,
           besidePool: false,
-          checkOpen: () => {},
+          enter: () => () => {},
           pool,
           schema: 'holdfast',
           log: quietLogger,

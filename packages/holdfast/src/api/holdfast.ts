@@ -97,7 +97,10 @@ export interface Holdfast
   onEvent(listener: (event: WorkerEvent) => void): () => void;
   /** The figures of the metrics: every queue's jobs by state, limits and workers. */
   gauges: () => Promise<Gauges>;
-  /** Closes the connections that were opened here, for good. Stop workers first. A pool of yours stays open. */
+  /**
+   * Stops the workers made here, each with its `grace`, then closes the connections that were opened here, for good. A pool
+   * of yours stays open.
+   */
   close: () => Promise<void>;
   /** `await using hf = holdfast()` closes it at the end of the scope. */
   [Symbol.asyncDispose]: () => Promise<void>;

@@ -34,7 +34,8 @@ export interface WorkerDeps {
   readonly pool: pg.Pool;
   /** The caller's pool has an address of its own, which may lead elsewhere. */
   readonly besidePool: boolean;
-  readonly checkOpen: () => void;
+  /** Called at the start: `hf.close()` stops the worker. Throws if that was called before. What it returns is called at the end. */
+  readonly enter: (worker: { stop(): Promise<void> }) => () => void;
   readonly schema: string;
   readonly log: Logger;
   readonly maxPayloadBytes: number;

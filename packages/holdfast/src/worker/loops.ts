@@ -5,6 +5,7 @@
 import { setMaxListeners } from 'node:events';
 import type pg from 'pg';
 import { usedOf } from '../claim/due.js';
+import { KnownQueues } from '../fleet/known-queues.js';
 import { knownTypes, nearestType } from '../inspect/fleet/known-types.js';
 import { findUnhandled } from '../inspect/fleet/unhandled.js';
 import { passwordFunction, sendable } from '../postgres/connect/address.js';
@@ -61,6 +62,7 @@ export function newLoops(given: LoopsDeps) {
   setMaxListeners(0, abandon.signal);
   /** Ordinary connections for what the worker itself reads and writes beside the queue table, and their gate. */
   const own = ownConnections(deps);
+  const knownQueues = new KnownQueues();
   const keeper = makeKeeper();
   const recovery = newRecovery(deps);
   const trouble = newTrouble(deps);
@@ -157,7 +159,7 @@ export function newLoops(given: LoopsDeps) {
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
         keptChanged: (jobs, change, error) => trouble.kept(queue, jobs, change, error),
       }),
-      context: { ...shared, leaks },
+      context: { ...shared, leaks, knownQueues },
       recordEpoch: membership.recordEpoch,
       recordRound: services.recordRound,
     });

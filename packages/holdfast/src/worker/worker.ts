@@ -136,7 +136,7 @@ export class Worker {
    */
   async run(): Promise<void> {
     this.#checkNew('make a new one to run again');
-    this.#deps.checkOpen();
+    const leave = this.#deps.enter(this);
     this.#state = 'starting';
     const release = this.#settings.handleSignals
       ? onSignals(() => void this.#stop(this.#settings.graceMs, true))
@@ -151,6 +151,7 @@ export class Worker {
       throw error;
     } finally {
       release();
+      leave();
     }
   }
 

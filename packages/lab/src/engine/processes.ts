@@ -117,7 +117,7 @@ export class Processes {
       ...{ address: { connectionString: one.name }, direct: null, besidePool: false },
       ...{ pool: new pg.Pool(), schema: 'holdfast', log: quiet },
       ...{ tracing: null, maxPayloadBytes: 1_000_000, listeners: new Set<never>() },
-      ...{ prepare: true, pooler: false, checkOpen: () => {} },
+      ...{ prepare: true, pooler: false, enter: () => () => {} },
     };
     const worker: Worker = new Worker(deps, {
       ...options,

@@ -2,6 +2,7 @@
 import { me } from './world.js';
 
 export const hostname = (): string => me().name;
+export const userInfo = () => ({ username: 'lab' });
 
 const byte = () => Math.floor(Math.random() * 256);
 const hex = (bytes: Uint8Array) =>

@@ -252,7 +252,7 @@ function objects({ fields, rows }: Answer): Record<string, unknown>[] {
   );
 }
 
-const pg = { Client, Pool, DatabaseError };
+const pg = { Client, Pool, DatabaseError, defaults: { user: 'lab' } };
 
 // biome-ignore lint/style/noDefaultExport: the module whose place it takes has one.
 export default pg;

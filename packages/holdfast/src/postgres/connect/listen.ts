@@ -11,6 +11,7 @@ import { quoteName } from '../names.js';
 import { type Executor, engineExecutor } from '../queryable.js';
 import type { Address } from './address.js';
 import { Backoff } from './backoff.js';
+import { withUser } from './user.js';
 
 export interface ListenerDeps {
   readonly address: Address;
@@ -196,7 +197,7 @@ export function newListener(deps: ListenerDeps) {
 
 const clientOf = (address: Address) =>
   new pg.Client({
-    ...address,
+    ...withUser(address),
     application_name: 'holdfast listener',
     connectionTimeoutMillis: TIMEOUT_MS,
     query_timeout: TIMEOUT_MS,

@@ -10,6 +10,7 @@ import { ENGINE_SETTINGS } from '../settings.js';
 import type { Address } from './address.js';
 import { within } from './backoff.js';
 import { isTransient } from './transient.js';
+import { withUser } from './user.js';
 
 export interface ConnectionOptions extends Address {
   /** What else a caller wants of his connections; not for those of the engine. */
@@ -63,7 +64,7 @@ function basicConfig(options: ConnectionOptions): pg.ClientConfig {
   const { queryTimeoutMs, applicationName, connectTimeoutMs, pooled, unlimited, ...given } =
     options;
   const { settings, ...address } = given;
-  return {
+  return withUser({
     application_name: applicationName ?? 'holdfast',
     connectionTimeoutMillis: connectTimeoutMs ?? 10_000,
     ...(queryTimeoutMs !== undefined && { query_timeout: queryTimeoutMs }),
@@ -71,13 +72,13 @@ function basicConfig(options: ConnectionOptions): pg.ClientConfig {
     keepAliveInitialDelayMillis: 10_000,
     ...settings,
     ...address,
-  };
+  });
 }
 
 /** Where a connection string leads, in words for a log: nothing that is secret. */
 export function databaseOf(address: Address): { database: string; host: string } {
   // The driver reads it, with its defaults and PGHOST. A client that is not connected opens nothing.
-  const { database, host, port } = new pg.Client(address);
+  const { database, host, port } = new pg.Client(withUser(address));
   return { database: database ?? '', host: host?.startsWith('/') ? host : `${host}:${port}` };
 }
 

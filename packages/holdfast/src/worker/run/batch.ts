@@ -138,12 +138,15 @@ function manyContext(
         ? 'The batch has a transaction open already'
         : open.length === 0
           ? 'No job of the batch is open any more'
-          : slots[0]?.context.hasResultSchema
-            ? `The definition of "${type}" has a schema for its result, and the transaction of a batch completes jobs without results`
-            : null;
+          : null;
       if (problem)
         throw jobState(
           `${problem}, so a transaction was refused. Do all of it in one: the jobs complete with it.`,
+        );
+      if (slots[0]?.context.hasResultSchema)
+        throw jobState(
+          `The definition of "${type}" has a schema for its result, and the transaction of a batch completes jobs without results, so it was refused. ` +
+            'Return jobs.map((job) => job.done(result)) instead.',
         );
       transacting = true;
       try {

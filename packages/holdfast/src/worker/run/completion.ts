@@ -5,6 +5,7 @@
 import type pg from 'pg';
 import { type Enqueued, enqueuedEvents, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
+import { HoldfastError } from '../../job/errors/errors.js';
 import { withClient } from '../../postgres/connect/pool.js';
 import { isRefusedToAll } from '../../postgres/connect/transient.js';
 import { inQueue } from '../../postgres/in-queue.js';
@@ -117,7 +118,7 @@ export interface Child {
 export async function writeChildren(
   db: Executor,
   children: readonly Child[],
-  { names: { schema, queue: own }, maxPayloadBytes, emit }: ContextDeps,
+  { names: { schema, queue: own }, maxPayloadBytes, emit, knownQueues }: ContextDeps,
 ): Promise<{ readonly written: readonly Enqueued[]; readonly tell: () => void }> {
   const limits = { maxPayloadBytes, onMismatch: 'error' } as const;
   const byId = new Map<string, Enqueued>();
@@ -126,7 +127,10 @@ export async function writeChildren(
     const jobs = children.filter((child) => child.queue === queue).map(({ job }) => job);
     const names = { schema, queue };
     const writing = writeJobs(db, names, jobs, limits);
-    const written = await (queue === own ? writing : inQueue(names, writing));
+    const written = await (queue === own ? writing : inQueue(names, writing)).catch((error) => {
+      knownQueues.remove(queue);
+      throw refusedChildren(jobs, error);
+    });
     for (const [n, { id }] of jobs.entries()) byId.set(id, written[n] as Enqueued);
     events.push(...enqueuedEvents(queue, jobs, written));
   }
@@ -134,6 +138,16 @@ export async function writeChildren(
     written: children.map(({ job }) => byId.get(job.id) as Enqueued),
     tell: () => events.forEach(emit),
   };
+}
+
+/** The handler may have enqueued many, long before they are written. */
+function refusedChildren(jobs: readonly NewJob[], error: unknown): unknown {
+  if (!(error instanceof HoldfastError)) return error;
+  const keyed = error.code === 'IDEMPOTENCY_MISMATCH';
+  const suspected = keyed ? jobs.filter((job) => job.idempotencyKey !== null) : jobs;
+  const types = [...new Set(suspected.map(({ type }) => `"${type}"`))].join(', ');
+  const text = `A child of ctx.enqueue() was refused (${types}): ${error.message}`;
+  return new HoldfastError(error.code, text, { cause: error });
 }
 
 function takeBack(members: Members): void {

@@ -1,5 +1,6 @@
 /** What giving a handler its context needs. */
 import type pg from 'pg';
+import type { KnownQueues } from '../../fleet/known-queues.js';
 import type { LockGate } from '../../postgres/connect/lock-gate.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -19,6 +20,8 @@ export interface ContextDeps extends Shared, OfWorker {
   /** What a transaction on it begins with, if its sessions cannot keep settings. */
   readonly begin?: string;
   readonly plain: Executor;
+  /** Where children may go; shared by the queues of a worker. */
+  readonly knownQueues: KnownQueues;
   /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
   readonly leaks?: Leaks;
 }

@@ -259,9 +259,12 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
     const limits = { maxPayloadBytes: this.#deps.maxPayloadBytes, onMismatch: 'error' } as const;
     const [job] = (await prepareJobs([item], limits)) as [NewJob];
     const child = { queue: checkQueueName(queue), job };
-    const { strict, engine, names } = this.#deps;
+    const { strict, engine, names, knownQueues } = this.#deps;
+    const target = { ...names, queue };
+    // Found out only with the completion, every attempt would do its work first.
+    if (queue !== names.queue) await knownQueues.check(engine, target, job.type);
     // Not in the handler's transaction: what this reads has been committed.
-    await strict?.check({ ...names, queue }, [job], () => engine);
+    await strict?.check(target, [job], () => engine);
     if (!tx) {
       this.children.push(child);
       return { id: job.id };
