@@ -112,10 +112,16 @@ function supervise(db: CalmGround, count: number) {
 const left = async (db: CalmGround) =>
   (await db.rows(`SELECT FROM holdfast.inbox WHERE status <> 'dead_letter'`)).length;
 
-test.each([
-  { soon: 'at once', payload: {} },
-  ...long([], [{ soon: 'after four seconds', payload: { ms: 4_000 } }]),
-])(
+// In short, the test below kills by one deadly job, and test/crash/poison.test.ts by one among many.
+test.each(
+  long(
+    [],
+    [
+      { soon: 'at once', payload: {} },
+      { soon: 'after four seconds', payload: { ms: 4_000 } },
+    ],
+  ),
+)(
   'jobs that kill every worker $soon end as dead letters, and others pay nothing',
   async ({ payload }) => {
     const db = await calmGround();

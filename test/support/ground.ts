@@ -103,7 +103,11 @@ export async function blockedStatement(on: Ground, ...parts: string[]): Promise<
           [parts],
         )
       ).length > 0,
-  );
+  ).catch(async (error) => {
+    const text = `SELECT application_name, state, wait_event, left(query, 80) AS query FROM pg_stat_activity
+      WHERE datname = current_database()`;
+    throw new Error(`${error.message}; sessions: ${JSON.stringify(await on.rows(text))}`);
+  });
 }
 
 /**
