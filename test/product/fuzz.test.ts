@@ -20,7 +20,7 @@ import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
 
-const JOBS = long(2_000, 10_000);
+const JOBS = long(1_000, 10_000);
 const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const db = testDatabase();
 const start = testWorkers();
