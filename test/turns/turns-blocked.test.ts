@@ -14,6 +14,7 @@ import { configure } from '../../packages/holdfast/src/operate/queue.js';
 import { load } from '../../packages/holdfast/src/postgres/statement.js';
 import { numbers } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
+import { long } from '../support/long.js';
 import { ALL_KEYS } from '../support/ordered.js';
 import { buffers, explainedAndUndone, paramsOf, planSession } from '../support/plans.js';
 import { claimInTurns, type TurnsOptions, walkInTurns } from '../support/turns.js';
@@ -172,9 +173,9 @@ describe('a worker', () => {
 
   test.each([
     { why: 'unhandled', blocked: 6_000 },
-    { why: 'unhandled', blocked: 30_000 },
+    ...long([], [{ why: 'unhandled', blocked: 30_000 }] as const),
     { why: 'paused', blocked: 6_000 },
-    { why: 'paused', blocked: 30_000 },
+    ...long([], [{ why: 'paused', blocked: 30_000 }] as const),
   ])('starts a job behind $blocked that are $why', async ({ why, blocked }) => {
     await db.hf.createQueue(queue, { perKey: 2 });
     const step = job<{ n: number }>('step', { queue });
