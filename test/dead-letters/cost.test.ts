@@ -26,6 +26,7 @@ test('no other statement calls the function or reads its table', () => {
   expect(naming('holdfast.on_dead_letter').sort()).toEqual([
     'declare_dead_letter_hooks',
     'find_queue_hook',
+    'list_dead_letter_hooks',
   ]);
 });
 

@@ -5,7 +5,7 @@
 import type { Hook } from '../job/dead-job.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { statement, text } from '../postgres/statement.js';
+import { int4, statement, text } from '../postgres/statement.js';
 
 export interface Hooked {
   /** Null: all types of the queue that name none. */
@@ -42,6 +42,38 @@ WITH said AS MATERIALIZED (
 SELECT g.type FROM gone AS g UNION ALL SELECT k.type FROM kept AS k`,
   columns: { type: text },
 });
+
+export const listDeadLetterHooks = statement({
+  name: 'list_dead_letter_hooks',
+  text: `
+SELECT h.queue, h.type, h.to_queue, h.to_type, h.version::integer AS version, h.priority::integer AS priority,
+  h.max_attempts::integer AS max_attempts
+FROM holdfast.on_dead_letter AS h`,
+  columns: {
+    ...{ queue: text, type: text, to_queue: text, to_type: text },
+    ...{ version: int4, priority: int4, max_attempts: int4 },
+  },
+});
+
+/** What differs from the database, by queue: one question for all queues of a worker that starts. */
+export async function changedHooks(
+  db: Executor,
+  schema: string,
+): Promise<(queue: string, said: readonly Hooked[]) => Hooked[]> {
+  const rows = await db.run(listDeadLetterHooks, { schema, queue: 'inbox' }, []);
+  const word = (hook: Hook) =>
+    [hook.queue, hook.type, hook.version, hook.priority, hook.maxAttempts].join(' ');
+  const before = new Map(
+    rows.map(({ queue, type, toQueue, toType, ...rest }) => [
+      `${queue} ${type}`,
+      word({ queue: toQueue, type: toType, ...rest }),
+    ]),
+  );
+  return (queue, said) =>
+    said.filter(
+      ({ type, hook }) => before.get(`${queue} ${type ?? ''}`) !== (hook ? word(hook) : undefined),
+    );
+}
 
 /** Only what differs is written. */
 export async function declareHooks(

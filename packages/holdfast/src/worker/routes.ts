@@ -4,7 +4,7 @@ import { channelOf } from '../fleet/wake.js';
 import { declaredIn, readLimits } from '../inspect/queue/limits.js';
 import { HoldfastError, shown } from '../job/errors/holdfast-error.js';
 import { checkDefinition, type JobDefinition } from '../job/job.js';
-import { declareHooks } from '../operate/dead-letter-hooks.js';
+import { changedHooks, declareHooks } from '../operate/dead-letter-hooks.js';
 import { declareLimits } from '../operate/limits.js';
 import type { Executor } from '../postgres/queryable.js';
 import type { Route } from './run/handler-context.js';
@@ -77,6 +77,7 @@ export async function openQueues(
     );
   }
   const rows = await readLimits(db, { schema, queue: 'inbox' }, null);
+  const changed = await changedHooks(db, schema);
   const channels = new Map<string, string>();
   for (const queue of queues) {
     const before = rows
@@ -87,7 +88,8 @@ export async function openQueues(
     await declareLimits(db, { schema, queue }, before, types);
     // A definition of an older copy of the library has none.
     const hooks = jobs.map(({ type, onDeadLetter: hook = null }) => ({ type, hook }));
-    await declareHooks(db, { schema, queue }, hooks);
+    const news = changed(queue, hooks);
+    if (news.length > 0) await declareHooks(db, { schema, queue }, news);
     channels.set(await channelOf(db, { schema, queue }), queue);
   }
   return channels;
