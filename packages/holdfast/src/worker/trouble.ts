@@ -7,8 +7,6 @@ import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
 import { summaryOf } from './run/attempt.js';
 
-export type Trouble = ReturnType<typeof newTrouble>;
-
 export function newTrouble({ log, emit }: Pick<SharedDeps, 'log' | 'emit'>) {
   const refused = new Map<string, { readonly since: number; jobs: number; why: string }>();
   return {

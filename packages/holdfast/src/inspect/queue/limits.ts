@@ -94,8 +94,6 @@ WHERE m.queue = 'inbox'`,
   },
 });
 
-export type LimitState = Row<typeof readLimitStates.columns>;
-
 /** What is used of each limit of the queue, by type; null is the limit of the queue. */
 export async function limitStates(db: Executor, names: Names) {
   const rows = await db.run(readLimitStates, names, []);

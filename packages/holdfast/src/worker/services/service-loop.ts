@@ -78,8 +78,6 @@ interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
   readonly settings: Pick<Settings, 'maintenanceMs' | 'ttlMs'>;
 }
 
-export type ServiceLoop = ReturnType<typeof newServiceLoop>;
-
 export function newServiceLoop(deps: ServiceLoopDeps) {
   const { schema, queues, services, engine, enginePool, mode, time, reportError } = deps;
   const { maintenanceMs, ttlMs } = deps.settings;
