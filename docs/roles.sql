@@ -29,6 +29,11 @@ GRANT EXECUTE ON FUNCTION holdfast.state_fits, holdfast.new_id, holdfast.hash32,
   TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue, holdfast.inbox_take_key
   TO holdfast_producer, holdfast_worker, holdfast_operator;
+-- Signals to runs of workflows: whoever may enqueue a run may send it signals.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_signal TO holdfast_producer, holdfast_worker, holdfast_operator;
+-- Whoever ends a job counts it in its parent, if it is a child of a run, and wakes the run. Everybody may call these,
+-- unless your default privileges say otherwise; without the rights on the tables they do nothing.
+GRANT EXECUTE ON FUNCTION holdfast.children_ended, holdfast.wake_run TO holdfast_worker, holdfast_operator;
 
 -- The producer: enqueue() in TypeScript, holdfast.inbox_enqueue() in SQL and `holdfast enqueue`, and nothing else.
 -- It reads no payload, and neither claims, changes nor removes a job. It does write idempotency keys, because
@@ -87,6 +92,9 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_turns_walk, holdfast.inbox_turns_next, 
 GRANT EXECUTE ON FUNCTION holdfast.inbox_claim_limited, holdfast.inbox_allowance TO holdfast_worker;
 GRANT SELECT, UPDATE, DELETE ON holdfast.inbox_unique TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worker;
+-- Workflows: what runs have done, the signals sent to them, and what came of their children.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_suspend, holdfast.inbox_arrive, holdfast.inbox_wake_signalled TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
 -- of what is written there they can only raise the counts of their own acts.
 GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_worker;
@@ -97,7 +105,7 @@ GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
   holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter,
-  holdfast.audit TO holdfast_viewer;
+  holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children, holdfast.audit TO holdfast_viewer;
 -- How much of a limit is used.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_operator;
 
@@ -107,7 +115,7 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_opera
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
   holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter,
-  holdfast.audit TO holdfast_operator;
+  holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children, holdfast.audit TO holdfast_operator;
 GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;
 -- Schedules are paused, resumed, run and deleted.
 GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ticks, skipped, missed), DELETE
@@ -120,8 +128,11 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_set_limit TO holdfast_operator;
 GRANT UPDATE (status) ON holdfast.workers TO holdfast_operator;
 GRANT UPDATE (epoch) ON holdfast.fleet TO holdfast_operator;
 -- What a retry or an update writes, and not who holds the job or until when.
-GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position, parked, payload, version, priority)
-  ON holdfast.inbox TO holdfast_operator;
+GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position, parked, payload, version, priority,
+  wait_until, undo_asked) ON holdfast.inbox TO holdfast_operator;
+-- A retry of a run forgets what failed, and a child that is cancelled is counted in its parent.
+GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_steps, holdfast.inbox_children TO holdfast_operator;
+GRANT UPDATE (taken_by) ON holdfast.inbox_signals TO holdfast_operator;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.
 GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;

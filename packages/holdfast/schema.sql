@@ -99,6 +99,53 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.children_ended(ids uuid[], parents jsonb[], outcome "char", results jsonb)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  step record;
+  left_over integer;
+  woken integer := 0;
+  last_of text[] := '{}';
+BEGIN
+  FOR step IN
+    SELECT e.parent ->> 'q' AS queue, (e.parent ->> 'r')::uuid AS run, e.parent ->> 's' AS name, count(*)::integer AS jobs,
+      array_agg((e.parent ->> 'n')::integer) AS ns,
+      array_agg(results -> e.id::text) AS results
+    FROM unnest(ids, parents) AS e(id, parent)
+    WHERE e.parent IS NOT NULL
+    GROUP BY 1, 2, 3
+    ORDER BY 1, 2, 3
+  LOOP
+    IF to_regclass(format('holdfast.%I', step.queue || '_steps')) IS NULL THEN
+      CONTINUE;
+    END IF;
+    EXECUTE format('UPDATE holdfast.%I AS s SET remaining = s.remaining - %s
+      WHERE s.run_id = %L AND s.name = %L AND s.kind = ''c'' RETURNING s.remaining', step.queue || '_steps', step.jobs,
+      step.run, step.name)
+    INTO left_over;
+    IF left_over IS NULL THEN
+      CONTINUE;
+    END IF;
+    EXECUTE format('INSERT INTO holdfast.%I (run_id, n, step, outcome, value)
+      SELECT %L, e.n, %L, %L, nullif(e.value, ''null'') FROM unnest(%L::integer[], %L::jsonb[]) AS e(n, value)
+      WHERE %L <> ''c'' OR nullif(e.value, ''null'') IS NOT NULL
+      ON CONFLICT (run_id, step, n) DO NOTHING', step.queue || '_children', step.run, step.name, outcome, step.ns,
+      step.results, outcome);
+    IF left_over = 0 THEN
+      last_of := last_of || ARRAY[step.queue, step.run::text];
+    END IF;
+  END LOOP;
+  FOR nth IN 1 .. coalesce(array_length(last_of, 1), 0) / 2 LOOP
+    PERFORM holdfast.wake_run(last_of[2 * nth - 1], last_of[2 * nth]::uuid);
+    woken := woken + 1;
+  END LOOP;
+  RETURN woken;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -112,7 +159,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.dead_letter_hook(of_queue text, job uuid, of_type text)
+CREATE OR REPLACE FUNCTION holdfast.dead_letter_hook(of_queue text, job uuid, of_type text, parent jsonb DEFAULT NULL::jsonb)
  RETURNS text
  LANGUAGE plpgsql
 AS $function$
@@ -125,6 +172,11 @@ DECLARE
   told jsonb;
   problem text;
 BEGIN
+  IF parent IS NOT NULL THEN
+    EXECUTE format('UPDATE holdfast.%I AS i SET parent = NULL WHERE i.id = %L RETURNING i.last_error', of_queue, job) INTO problem;
+    PERFORM holdfast.children_ended(ARRAY[job], ARRAY[parent], 'd', jsonb_build_object(job, problem));
+    problem := NULL;
+  END IF;
   SELECT h.* INTO hook FROM holdfast.on_dead_letter AS h
   WHERE h.queue = of_queue AND h.type IN (of_type, '')
   ORDER BY h.type = '' LIMIT 1;
@@ -313,6 +365,41 @@ AS $function$
     NULL::integer, NULL::timestamptz, NULL::interval
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer)
+ RETURNS TABLE(name text, place integer, value text)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  step record;
+  taken jsonb;
+BEGIN
+  FOR step IN
+    SELECT s.name, s.kind, s.value, s.remaining, s.due_at FROM holdfast.inbox_steps AS s
+    WHERE s.run_id = run AND s.place IS NULL AND s.kind IN ('w', 'z', 'c') ORDER BY s.kind <> 'w', s.nth
+  LOOP
+    taken := NULL;
+    IF step.kind = 'w' THEN
+      UPDATE holdfast.inbox_signals AS g SET taken_by = step.name, seen = true
+      WHERE g.run_id = run AND g.id = (
+        SELECT f.id FROM holdfast.inbox_signals AS f
+        WHERE f.run_id = run AND f.taken_by IS NULL AND step.value ? f.name ORDER BY f.id LIMIT 1)
+      RETURNING jsonb_build_object('name', g.name, 'value', g.value) INTO taken;
+    ELSIF step.kind = 'c' AND step.remaining = 0 THEN
+      taken := step.value;
+    END IF;
+    CONTINUE WHEN taken IS NULL AND (step.due_at <= clock_timestamp()) IS NOT TRUE;
+    last := last + 1;
+    UPDATE holdfast.inbox_steps AS s
+    SET place = last, ms = extract(epoch FROM clock_timestamp() - s.at) * 1000, due_at = NULL, value = taken
+    WHERE s.run_id = run AND s.name = step.name;
+    name := step.name; place := last; value := taken::text;
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_claim(worker text, lease_ms integer, claim_number bigint, finished bigint[], most integer, worker_holds jsonb, types text[], versions integer[], priorities smallint[], after_times timestamp with time zone[], after_positions bigint[], line_rows integer[], aged boolean, lag_ms integer, ask boolean, OUT epoch bigint, OUT seen_until timestamp with time zone, OUT clock bigint, OUT ready_jobs integer, OUT seen text, OUT cut_line integer, OUT cut_at timestamp with time zone, OUT cut_position bigint, OUT refused jsonb, OUT merges boolean, OUT due_in_ms bigint, OUT suspects boolean, OUT maintained_ms bigint, OUT recount boolean, OUT id uuid, OUT type text, OUT version integer, OUT partition_key text, OUT payload jsonb, OUT headers jsonb, OUT attempts integer, OUT max_attempts integer, OUT lease_generation bigint, OUT crashes integer, OUT created_at timestamp with time zone, OUT partition_bucket integer, OUT priority smallint, OUT taken boolean, OUT cursor_at timestamp with time zone, OUT cursor_position bigint)
  RETURNS SETOF record
  LANGUAGE plpgsql
@@ -421,7 +508,9 @@ BEGIN
     RETURN settings.waiting;
   END IF;
   SELECT count(*) INTO jobs
-  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
+  FROM (SELECT FROM holdfast.inbox AS i
+    -- Not those of runs that wait for something: they are no work yet.
+    WHERE i.status = 'pending' AND (i.wait_until = i.available_at) IS NOT TRUE ORDER BY i.id
     LIMIT settings.max_pending::bigint + 1) AS w;
   UPDATE holdfast.queues AS q
   SET waiting = jobs, waiting_at = began,
@@ -1030,6 +1119,41 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_signal(a_run uuid, a_signal text, a_value jsonb DEFAULT NULL::jsonb, a_key text DEFAULT NULL::text, a_now boolean DEFAULT false)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  its_type text;
+  sent bigint;
+BEGIN
+  IF a_signal IS NULL OR a_signal = '' OR octet_length(a_signal) > 200 OR octet_length(a_key) > 512 OR a_key = '' THEN
+    RAISE EXCEPTION 'a signal needs a name of 1 to 200 bytes, and its key has 1 to 512; nothing was sent' USING ERRCODE = 'HF002';
+  END IF;
+  SELECT i.type INTO its_type FROM holdfast.inbox AS i WHERE i.id = a_run;
+  IF its_type IS NULL THEN
+    RAISE EXCEPTION 'there is no run % in queue %: it has ended, or it never was; nothing was sent', a_run, 'inbox'
+      USING ERRCODE = 'HF007';
+  END IF;
+  INSERT INTO holdfast.inbox_signals AS s (run_id, seen, name, key, value)
+  VALUES (a_run, a_now, a_signal, a_key, a_value)
+  ON CONFLICT (run_id, key) WHERE key IS NOT NULL DO NOTHING
+  RETURNING s.id INTO sent;
+  IF sent IS NULL THEN
+    RETURN false;
+  END IF;
+  IF a_now THEN
+    PERFORM holdfast.wake_run('inbox', a_run, ARRAY[a_signal]);
+  ELSIF current_setting('holdfast.notify', true) IS DISTINCT FROM 'off' AND pg_notification_queue_usage() < 0.5 THEN
+    PERFORM pg_notify('holdfast_fleet', concat((SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n
+      ON n.oid = c.relnamespace WHERE c.oid = 'holdfast.inbox'::regclass), ' signals ', 'inbox'));
+  END IF;
+  RETURN true;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_suspects(most integer, handled text[], versions jsonb, lock_number integer, OUT place tid, OUT run bigint)
  RETURNS SETOF record
  LANGUAGE plpgsql
@@ -1081,6 +1205,64 @@ BEGIN
     WHERE i.id = w.id AND i.crashes > 1 AND i.status = 'pending'
     FOR UPDATE SKIP LOCKED
   ) AS l;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_suspend(worker text, ids uuid[], generations bigint[], waits jsonb)
+ RETURNS TABLE(run_id uuid, state text, name text, place integer, value text, due_in_ms bigint)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  run record;
+  wait jsonb;
+  until timestamptz;
+BEGIN
+  FOR run IN
+    SELECT i.id, g.nth, i.undo_asked
+    FROM unnest(ids, generations) WITH ORDINALITY AS g(id, generation, nth)
+    CROSS JOIN LATERAL (
+      SELECT i.id, i.undo_asked FROM holdfast.inbox AS i
+      WHERE i.id = g.id AND i.lease_generation = g.generation AND i.claimed_by = worker AND i.status = 'processing'
+        AND i.lease_expires_at > statement_timestamp()
+      FOR UPDATE
+    ) AS i
+  LOOP
+    wait := waits -> (run.nth - 1)::integer;
+    INSERT INTO holdfast.inbox_steps AS s (run_id, check_at, due_at, nth, attempt, kind, name, value, error)
+    SELECT run.id, CASE WHEN (wait -> 'f')::boolean AND w.nr = 1 THEN clock_timestamp() END,
+      coalesce((w.one ->> 'at')::timestamptz, clock_timestamp() + (w.one ->> 'ms')::bigint * interval '1 millisecond'),
+      (w.one ->> 'o')::integer, (w.one ->> 'a')::smallint, (w.one ->> 'k')::"char", w.one ->> 'n', w.one -> 's', w.one -> 'e'
+    FROM jsonb_array_elements(wait -> 'w') WITH ORDINALITY AS w(one, nr)
+    ON CONFLICT (run_id, name) DO UPDATE SET due_at = excluded.due_at, attempt = excluded.attempt, error = excluded.error
+      -- A step that is to be tried again; a wait keeps its time.
+      WHERE s.place IS NULL AND excluded.attempt IS NOT NULL;
+
+    run_id := run.id; state := 'done'; due_in_ms := NULL;
+    FOR name, place, value IN
+      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a
+    LOOP
+      RETURN NEXT;
+    END LOOP;
+    state := 'awake';
+    IF NOT FOUND THEN
+      SELECT min(s.due_at) INTO until FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.place IS NULL;
+      -- A step is due again, or the run is to be undone and does not know it yet.
+      state := CASE WHEN until <= clock_timestamp() OR run.undo_asked IS NOT NULL AND NOT EXISTS (
+        SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!') THEN 'awake' ELSE 'asleep' END;
+    END IF;
+    IF state = 'asleep' THEN
+      due_in_ms := extract(epoch FROM until - clock_timestamp()) * 1000;
+      until := coalesce(until, '9999-12-31');
+      UPDATE holdfast.inbox AS i
+      SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
+        attempts = 0, crashes = 0, available_at = until, wait_until = until
+      WHERE i.id = run.id;
+    END IF;
+    name := NULL; place := NULL; value := run.undo_asked;
+    RETURN NEXT;
+  END LOOP;
 END
 $function$;
 
@@ -1539,6 +1721,29 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_wake_signalled(most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  run record;
+  found_now integer := 0;
+BEGIN
+  FOR run IN
+    SELECT s.run_id AS id, array_agg(s.id) AS signals, array_agg(s.name) AS names
+    FROM (SELECT f.run_id, f.id, f.name FROM holdfast.inbox_signals AS f WHERE NOT f.seen ORDER BY f.id LIMIT most) AS s
+    GROUP BY s.run_id
+    ORDER BY s.run_id
+  LOOP
+    PERFORM holdfast.wake_run('inbox', run.id, run.names);
+    UPDATE holdfast.inbox_signals AS s SET seen = true WHERE s.run_id = run.id AND s.id = ANY (run.signals);
+    found_now := found_now + cardinality(run.signals);
+  END LOOP;
+  RETURN found_now;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.keep_young()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1698,6 +1903,39 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.wake_run(of_queue text, run uuid, sent text[] DEFAULT NULL::text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  wanted boolean := true;
+  bucket integer;
+BEGIN
+  EXECUTE format('SELECT 1 FROM holdfast.%I AS i WHERE i.id = %L FOR UPDATE', of_queue, run);
+  IF sent IS NOT NULL THEN
+    EXECUTE format('SELECT EXISTS (SELECT FROM holdfast.%I AS s
+      WHERE s.run_id = %L AND s.kind = ''w'' AND s.place IS NULL AND s.value ?| %L)', of_queue || '_steps', run, sent)
+    INTO wanted;
+    IF NOT wanted THEN
+      RETURN false;
+    END IF;
+  END IF;
+  -- With a fresh snapshot: what was waited for may have changed it.
+  EXECUTE format('UPDATE holdfast.%I AS i SET available_at = clock_timestamp(), wait_until = NULL
+    WHERE i.id = %L AND i.status = ''pending'' AND i.wait_until = i.available_at RETURNING i.partition_bucket', of_queue, run)
+  INTO bucket;
+  IF bucket IS NULL THEN
+    RETURN false;
+  END IF;
+    IF current_setting('holdfast.notify', true) IS DISTINCT FROM 'off' AND pg_notification_queue_usage() < 0.5 THEN
+      PERFORM pg_notify(concat('holdfast_', format('holdfast.%I', of_queue)::regclass::oid),
+        concat(floor(date_part('epoch', clock_timestamp()) * 10)::bigint, ':', bucket));
+    END IF;
+  RETURN true;
+END
+$function$;
+
 CREATE TABLE holdfast.audit (
   id uuid NOT NULL DEFAULT holdfast.new_id(),
   at timestamp with time zone NOT NULL DEFAULT now(),
@@ -1758,6 +1996,9 @@ CREATE TABLE holdfast.inbox (
   group_key text,
   limit_key text,
   limit_slot timestamp with time zone,
+  wait_until timestamp with time zone,
+  undo_asked text,
+  parent jsonb,
   CONSTRAINT inbox_job_pkey PRIMARY KEY (id),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
@@ -1788,6 +2029,15 @@ CREATE TABLE holdfast.inbox_archive (
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
 ) PARTITION BY LIST (segment);
 
+CREATE TABLE holdfast.inbox_children (
+  run_id uuid NOT NULL,
+  n integer NOT NULL,
+  step text NOT NULL,
+  outcome "char" NOT NULL,
+  value jsonb,
+  CONSTRAINT inbox_children_pkey PRIMARY KEY (run_id, step, n)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
 CREATE TABLE holdfast.inbox_claims (
   worker_id text NOT NULL,
   number bigint NOT NULL,
@@ -1812,6 +2062,36 @@ CREATE TABLE holdfast.inbox_idempotency (
   fingerprint bytea NOT NULL,
   expires_at timestamp with time zone NOT NULL,
   CONSTRAINT inbox_idempotency_pkey PRIMARY KEY (key)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
+CREATE TABLE holdfast.inbox_signals (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  run_id uuid NOT NULL,
+  sent_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  check_at timestamp with time zone NOT NULL DEFAULT now(),
+  seen boolean NOT NULL DEFAULT false,
+  name text NOT NULL,
+  key text,
+  value jsonb,
+  taken_by text,
+  CONSTRAINT inbox_signals_pkey PRIMARY KEY (run_id, id)
+) WITH (autovacuum_vacuum_scale_factor=0.05);
+
+CREATE TABLE holdfast.inbox_steps (
+  run_id uuid NOT NULL,
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  check_at timestamp with time zone,
+  due_at timestamp with time zone,
+  place integer,
+  nth integer NOT NULL,
+  ms integer,
+  remaining integer,
+  attempt smallint,
+  kind "char" NOT NULL,
+  name text NOT NULL,
+  value jsonb,
+  error jsonb,
+  CONSTRAINT inbox_steps_pkey PRIMARY KEY (run_id, name)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
 CREATE TABLE holdfast.inbox_unique (
@@ -1985,6 +2265,8 @@ REVOKE ALL ON FUNCTION holdfast.inbox_lock_unique(text[],text[],text[],text[]) F
 
 REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.inbox_signal(uuid,text,jsonb,text,boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
@@ -2013,6 +2295,14 @@ CREATE INDEX inbox_line_idx ON holdfast.inbox USING btree (hashtextextended(type
 
 CREATE INDEX inbox_rate_idx ON holdfast.inbox USING btree (type COLLATE "C", limit_key COLLATE "C", priority, available_at, "position") WHERE ((crashes < 2) AND (limit_key IS NOT NULL));
 
+CREATE INDEX inbox_signals_check_idx ON holdfast.inbox_signals USING brin (check_at) WITH (autosummarize='on');
+
+CREATE UNIQUE INDEX inbox_signals_key_idx ON holdfast.inbox_signals USING btree (run_id, key) WHERE (key IS NOT NULL);
+
+CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals USING btree (id) WHERE (NOT seen);
+
+CREATE INDEX inbox_steps_check_idx ON holdfast.inbox_steps USING btree (check_at) WHERE (check_at IS NOT NULL);
+
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
@@ -2030,14 +2320,17 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (4, 'archive-va
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-segments', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-letter', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '4caeddea4da7e6ef');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '5b8be06cc70f8b6a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', 'c72f8162717bcb28');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '103dfa1ae90b13ad');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '6151754c9347b83b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '4bd9b87fa96fbf68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
@@ -2056,16 +2349,19 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '5
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', '976bb46b1fcc9ce5');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '9f4edf7c2d2095a6');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b351ed7e4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b193deecae');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 7);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 8);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 

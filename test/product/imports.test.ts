@@ -77,6 +77,7 @@ const LEVEL: Readonly<Record<string, number>> = {
   schedule: 2,
   inspect: 2,
   operate: 2,
+  workflow: 2,
   worker: 3,
   metrics: 3.5,
   api: 3.5,

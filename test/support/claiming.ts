@@ -4,6 +4,7 @@ import {
   byDue,
   type ClaimedJob,
   type ClaimTerms,
+  newestOf,
   type Versions,
 } from '../../packages/holdfast/src/claim/take.js';
 import {
@@ -47,7 +48,7 @@ export async function claimByTime(
   // So many that what runs in front of them does not cut a line short.
   const lines = frontLines(asked.versions, 10_000);
   const types = Object.entries(asked.versions);
-  const walks = types.map(([type, version]) => ({ type, version, afterKey: '' }));
+  const walks = types.map(([type, of]) => ({ type, version: newestOf(of), afterKey: '' }));
   const plain = await claimTime(db, names, { lines, ...asked });
   const limit = asked.limit - plain.jobs.length;
   const { number } = terms(workerId);

@@ -13,6 +13,7 @@ import { limits } from './api/act/limits.js';
 import { MAX_PAYLOAD_LIMIT, queueSettings } from './api/act/queue-settings.js';
 import { schedules } from './api/act/schedules.js';
 import { type JobChanges, type UpdateChoice, update } from './api/act/update.js';
+import { workflows } from './api/act/workflows.js';
 import { Closing } from './api/closing.js';
 import { examine } from './api/doctor/doctor.js';
 import { Backpressure } from './api/enqueue/backpressure.js';
@@ -199,6 +200,7 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     ...queueSettings(access),
     ...schedules(access),
     ...limits(access),
+    ...workflows(access),
     deadLetters: deadLetters(access),
     archive: archive(access),
 

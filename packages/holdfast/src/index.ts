@@ -35,7 +35,7 @@ export type {
 export type { JobOutcome, Wait, WaitChoice } from './api/look/wait.js';
 export type { EnqueueCall, HoldfastOptions } from './api/options.js';
 export { guardTable, isStaleFence } from './effects/fence.js';
-export type { Kept, OnceOptions, Stored } from './effects/value.js';
+export type { OnceOptions } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';
@@ -68,6 +68,7 @@ export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
 export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
+export type { Kept, Stored } from './job/options/stored.js';
 export type { TurnOptions } from './job/turns.js';
 export type { UniqueBy, UniqueOptions } from './job/unique.js';
 export type { ActName } from './operate/audit.js';
@@ -98,3 +99,24 @@ export type {
   Settled,
 } from './worker/run/handler-context.js';
 export type { Worker } from './worker/worker.js';
+export {
+  type Signals,
+  type WorkflowDefinition,
+  type WorkflowOptions,
+  workflow,
+} from './workflow/definition.js';
+export { StepFailed } from './workflow/errors.js';
+export type {
+  ChildResult,
+  ChildrenOptions,
+  Flow,
+  KeptError,
+  StepAbout,
+  StepOptions,
+  Taken,
+  TransactionOptions,
+  TryOptions,
+  UndoAbout,
+  WaitOptions,
+  WorkflowBody,
+} from './workflow/flow.js';

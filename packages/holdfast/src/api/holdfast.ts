@@ -16,6 +16,7 @@ import type { limits } from './act/limits.js';
 import type { queueSettings } from './act/queue-settings.js';
 import type { schedules } from './act/schedules.js';
 import type { JobChanges, UpdateChoice } from './act/update.js';
+import type { workflows } from './act/workflows.js';
 import type { examine } from './doctor/doctor.js';
 import type { AuditPage, AuditRequest } from './look/audit.js';
 import type { looking } from './look/look.js';
@@ -28,7 +29,8 @@ export interface Holdfast
     ReturnType<typeof byId>,
     ReturnType<typeof queueSettings>,
     ReturnType<typeof schedules>,
-    ReturnType<typeof limits> {
+    ReturnType<typeof limits>,
+    ReturnType<typeof workflows> {
   /** The schema with Holdfast's tables. */
   schema: string;
   /** Lists, groups, retries and discards dead letters. */

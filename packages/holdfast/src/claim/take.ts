@@ -51,12 +51,17 @@ function termsOf(terms: ClaimTerms): Param[] {
 export const arraysOf = <T>(rows: readonly T[], ...fields: readonly (keyof T)[]): Param[] =>
   fields.map((field) => textArray(rows.map((row) => String(row[field]))));
 
-/** Handled types with the newest payload version that a worker understands. */
-export type Versions = Readonly<Record<string, number>>;
+/** Handled types with the newest payload version that a worker understands; or, of a workflow, all that it has a body for. */
+export type Versions = Readonly<Record<string, number | readonly number[]>>;
+
+export const newestOf = (of: number | readonly number[]): number =>
+  typeof of === 'number' ? of : Math.max(...of);
 
 export const versionsOf = (versions: Versions): Param[] => [
   textArray(Object.keys(versions)),
-  JSON.stringify(versions),
+  JSON.stringify(
+    Object.fromEntries(Object.entries(versions).map(([type, of]) => [type, newestOf(of)])),
+  ),
 ];
 
 /** Whether this worker handles the job. Nearly every job is of version 1; that is cheap to find out. */

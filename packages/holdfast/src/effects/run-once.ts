@@ -3,11 +3,12 @@
  * the first attempt too. A value that cannot be kept never costs the marker: the effect has happened.
  */
 import { describeError } from '../job/errors/failure.js';
+import type { Stored } from '../job/options/stored.js';
 import { mayPass } from '../postgres/connect/pool.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { findEffect, recordEffect } from './once.js';
-import { keepValue, NO_VALUE, type Stored } from './value.js';
+import { keepValue, NO_VALUE } from './value.js';
 
 export interface Effect<Value> {
   readonly name: string;

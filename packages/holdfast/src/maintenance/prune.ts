@@ -32,6 +32,8 @@ interface Aged {
   /** True of a row that is still needed: it is checked again `later`. */
   readonly stands: string;
   readonly later: string;
+  /** What goes with the rows in `gone`, as further CTEs. */
+  readonly also?: string;
 }
 
 /**
@@ -40,7 +42,7 @@ interface Aged {
  * was deleted before: where a long transaction keeps vacuum away, that may be millions of dead rows. A transaction that
  * lasts longer than the retention may leave a row behind.
  */
-const pruneAged = ({ name, table, at, due, stands, later }: Aged) =>
+const pruneAged = ({ name, table, at, due, stands, later, also = '' }: Aged) =>
   statement({
     name,
     text: `
@@ -62,8 +64,8 @@ WITH seen AS MATERIALIZED (
 ), gone AS (
   DELETE FROM holdfast.${table} AS t
   WHERE t.ctid = ANY (ARRAY(SELECT m.place FROM mine AS m WHERE m.stands IS NOT TRUE))
-  RETURNING 1
-), counted AS MATERIALIZED (
+  RETURNING t.*
+)${also}, counted AS MATERIALIZED (
   SELECT count(*) AS seen, max(s.at) AS last, (SELECT count(*) FROM mine) AS mine FROM seen AS s
 )
 SELECT (SELECT count(*) FROM gone) AS pruned, c.seen, least(
@@ -107,6 +109,32 @@ export const pruneEffects = pruneAged({
   at: 'created_at',
   due: `now() - ${setting('effect_retention')}`,
   stands: inQueue('t.job_id'),
+  later: `now() - ${setting('effect_retention')} * 0.875`,
+});
+
+const OF_GONE = 'WHERE s.run_id = ANY (ARRAY(SELECT g.run_id FROM gone AS g))';
+
+/** A run's first marker says when the run is looked at; all of it goes together. */
+export const pruneSteps = pruneAged({
+  name: 'prune_steps',
+  table: 'inbox_steps',
+  at: 'check_at',
+  due: `now() - ${setting('effect_retention')}`,
+  stands: inQueue('t.run_id'),
+  later: `now() - ${setting('effect_retention')} * 0.875`,
+  also: `, steps AS (
+  DELETE FROM holdfast.inbox_steps AS s ${OF_GONE} AND s.check_at IS NULL
+), children AS (
+  DELETE FROM holdfast.inbox_children AS s ${OF_GONE}
+)`,
+});
+
+export const pruneSignals = pruneAged({
+  name: 'prune_signals',
+  table: 'inbox_signals',
+  at: 'check_at',
+  due: `now() - ${setting('effect_retention')}`,
+  stands: inQueue('t.run_id'),
   later: `now() - ${setting('effect_retention')} * 0.875`,
 });
 

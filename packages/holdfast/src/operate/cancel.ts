@@ -4,7 +4,7 @@
  * back, it waits again. Why the ids stand in a sub-select, and are locked first, is said in dead-letters.ts.
  */
 import { checkIds } from '../job/id.js';
-import { archived, historyWith, KEEPS_EFFECTS } from '../postgres/fragments.js';
+import { archived, CANCELLED_TOLD, historyWith, KEEPS_EFFECTS } from '../postgres/fragments.js';
 import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -30,6 +30,7 @@ WITH jobs AS MATERIALIZED (
   RETURNING i.*
 ), ${KEEPS_EFFECTS}
 ${archived('cancelled', { lastError: '$2::text', history: HISTORY })}
+WHERE ${CANCELLED_TOLD}
 RETURNING id`,
   columns: { id: uuid },
 });

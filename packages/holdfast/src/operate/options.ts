@@ -25,13 +25,28 @@ export interface VerbOptions extends ActOptions {
   readonly tx?: Transaction;
 }
 
-/** `reason` is kept in the archive as `last_error`. Default: cancelled by an operator. */
-export type CancelOptions = VerbOptions;
+/** Options of `hf.cancel()`. `reason` is kept in the archive as `last_error`. Default: cancelled by an operator. */
+export interface CancelOptions extends VerbOptions {
+  /** Runs of workflows first undo what they did; what has begun goes on until then. Default false. */
+  readonly undo?: boolean;
+  /** Cancels the children of runs too, and theirs. Default false. */
+  readonly children?: boolean;
+}
+
+/** Options of `hf.retry()`. */
+export interface RetryOptions extends VerbOptions {
+  /** A step of the run: it and all that came after it are done again. Default: only what failed. */
+  readonly from?: string;
+}
 
 export const ACT_OPTIONS = {
   ...{ reason: true, actor: true, audit: true },
 } as const satisfies Known<ActOptions>;
 const OPTIONS = { queue: true, tx: true, ...ACT_OPTIONS } as const satisfies Known<VerbOptions>;
+const MORE = {
+  ...{ discard: {}, retry: { from: true } },
+  cancel: { undo: true, children: true },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, true>>>>;
 
 export function checkActOptions<Options extends ActOptions>(options: Options): Options {
   for (const name of ['reason', 'actor'] as const) {
@@ -54,7 +69,10 @@ export function checkActOptions<Options extends ActOptions>(options: Options): O
 }
 
 /** A text would be the reason or the queue, and nobody could tell which. */
-export function checkVerbOptions(verb: string, options: unknown): VerbOptions {
+export function checkVerbOptions<Options extends VerbOptions>(
+  verb: keyof typeof MORE,
+  options: Options,
+): Options {
   if (typeof options !== 'object' || options === null) {
     throw new HoldfastError(
       'OPTION_INVALID',
@@ -62,6 +80,6 @@ export function checkVerbOptions(verb: string, options: unknown): VerbOptions {
         `Write ${verb}(ids, { queue }).`,
     );
   }
-  checkKnown(options, OPTIONS, `${verb}()`, 'Nothing was done.');
-  return checkActOptions(options as VerbOptions);
+  checkKnown(options, { ...OPTIONS, ...MORE[verb] }, `${verb}()`, 'Nothing was done.');
+  return checkActOptions(options);
 }

@@ -39,10 +39,11 @@ export const MAY_BE_CAUSE = '(i.crashes = 0 OR i.started)';
 
 /**
  * For RETURNING, which sees what the statement has made of the row: writes the job that tells of a dead letter, if there is
- * to be one (schema/functions/job/dead-letter-hook.sql.ts). Why it could not be written; NULL: nothing is wrong.
+ * to be one, and counts a child in its parent (schema/functions/job/dead-letter-hook.sql.ts). Why the job could not be
+ * written; NULL: nothing is wrong.
  */
 export const TOLD = `CASE WHEN i.status = 'dead_letter'
-    THEN holdfast.dead_letter_hook('inbox', i.id, i.type) END AS untold`;
+    THEN holdfast.dead_letter_hook('inbox', i.id, i.type, i.parent) END AS untold`;
 
 /**
  * An update asked for it to be due at once while this attempt had it. A claim takes only what is due, and writes its own
@@ -54,8 +55,16 @@ export const WOKEN = '((i.available_at > i.claimed_at) IS TRUE)';
 const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
     version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;
 
-/** What `archived` needs of the row of a job that leaves the queue. */
-export const LEAVING = `${KEPT}, last_error, history`;
+/** What `archived` and `parentsTold` need of the row of a job that leaves the queue. */
+export const LEAVING = `${KEPT}, last_error, history, parent`;
+
+/**
+ * Counts the children in `gone` in their parents (schema/functions/workflow/wake-run.sql.ts). For a subselect of `gone`;
+ * NULL, at no cost, where there are none. `results`: an object by id.
+ */
+export const parentsTold = (outcome: 'c' | 'x', results: string) =>
+  `CASE WHEN count(g.parent) > 0 THEN holdfast.children_ended(array_agg(g.id) FILTER (WHERE g.parent IS NOT NULL),
+    array_agg(g.parent) FILTER (WHERE g.parent IS NOT NULL), '${outcome}', ${results}) END`;
 
 /** The jobs in `gone` enter the archive, as `i`. `more`: further columns, with what is in them. */
 export function archived(
@@ -82,3 +91,6 @@ FROM gone AS i`;
 export const KEEPS_EFFECTS = `effects AS (
   UPDATE holdfast.inbox_effects AS e SET created_at = now() FROM gone AS g WHERE e.job_id = g.id
 )`;
+
+/** For the WHERE of `archived`: the children among the cancelled are counted in their parents, once for all of them. */
+export const CANCELLED_TOLD = `coalesce((SELECT ${parentsTold('x', 'NULL')} FROM gone AS g), 0) >= 0`;

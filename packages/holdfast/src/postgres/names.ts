@@ -21,7 +21,7 @@ const TABLES = [
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];
 const TAKEN = new Set([...TABLES, ...TYPES]);
 const SIDE_TABLE =
-  /_(archive(_\d+)?|claims|idempotency|effects|unique|enqueue|status|position_seq|wake)$/;
+  /_(archive(_\d+)?|claims|idempotency|effects|unique|steps|signals|children|enqueue|status|position_seq|wake)$/;
 
 export function checkSchemaName(name: unknown): string {
   if (typeof name === 'string' && SCHEMA_PATTERN.test(name) && !name.startsWith('pg_')) return name;

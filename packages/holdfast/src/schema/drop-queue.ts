@@ -39,7 +39,7 @@ SELECT (SELECT count(*) FROM holdfast.inbox_archive)::text AS archived,
 /** Without CASCADE: what somebody else has built upon a table keeps it. */
 const DROP = `
 DROP TABLE holdfast.inbox, holdfast.inbox_claims, holdfast.inbox_archive, holdfast.inbox_idempotency,
-  holdfast.inbox_effects, holdfast.inbox_unique;
+  holdfast.inbox_effects, holdfast.inbox_unique, holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children;
 DROP FUNCTION IF EXISTS ${functionNames()
   .map((name) => `holdfast.inbox_${name}`)
   .join(', ')};

@@ -35,12 +35,17 @@ import { turns } from './functions/turns/turns.sql.js';
 import { turnsChoose } from './functions/turns/turns-choose.sql.js';
 import { turnsLine } from './functions/turns/turns-line.sql.js';
 import { turnsWalk } from './functions/turns/turns-walk.sql.js';
+import { signal } from './functions/workflow/signal.sql.js';
+import { arrive, suspend } from './functions/workflow/suspend.sql.js';
+import { childrenEnded, wakeRun } from './functions/workflow/wake-run.sql.js';
 
 export const FUNCTIONS: readonly FunctionFile[] = [
   newId,
   bucketOf,
   stateFits,
   checkJob,
+  wakeRun,
+  childrenEnded,
   deadLetterHook,
   audit,
   fleetChanged,
@@ -70,4 +75,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   dueQueues,
   claim,
   legacy,
+  arrive,
+  suspend,
+  signal,
 ];

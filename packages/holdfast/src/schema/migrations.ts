@@ -9,6 +9,7 @@ import { archiveValidated } from './migrations/0004-archive-validated.sql.js';
 import { archiveSegments } from './migrations/0005-archive-segments.sql.js';
 import { pruneIndexes } from './migrations/0006-prune-indexes.sql.js';
 import { onDeadLetter } from './migrations/0007-on-dead-letter.sql.js';
+import { workflows } from './migrations/0008-workflows.sql.js';
 
 export const MIGRATIONS: readonly Migration[] = [
   engine,
@@ -18,6 +19,7 @@ export const MIGRATIONS: readonly Migration[] = [
   archiveSegments,
   pruneIndexes,
   onDeadLetter,
+  workflows,
 ];
 
 export const LATEST = MIGRATIONS.length;

@@ -2,7 +2,7 @@
  * Cancelling by the owner: the handler found that the work is no longer wanted. The job goes to the
  * archive as `cancelled` with the reason; it is neither completed nor a dead letter.
  */
-import { archived, fencedIn, KEEPS_EFFECTS } from '../postgres/fragments.js';
+import { archived, CANCELLED_TOLD, fencedIn, KEEPS_EFFECTS } from '../postgres/fragments.js';
 import { statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -20,6 +20,7 @@ WITH gone AS (
   RETURNING i.*, cancelled.reason
 ), ${KEEPS_EFFECTS}
 ${archived('cancelled', { lastError: 'reason' })}
+WHERE ${CANCELLED_TOLD}
 RETURNING id`,
   columns: { id: uuid },
 });

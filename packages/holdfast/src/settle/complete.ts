@@ -9,7 +9,7 @@
  * What handlers returned is kept with the archived jobs. It travels as one JSON object, by id: nearly always there
  * is none, and then the statement costs what it cost without it.
  */
-import { ALL_FENCED, archived, fenced, LEAVING } from '../postgres/fragments.js';
+import { ALL_FENCED, archived, fenced, LEAVING, parentsTold } from '../postgres/fragments.js';
 import { int4, statement, textArray, uuid } from '../postgres/statement.js';
 import { fence, idsOf, type Settle, type Settled } from './settled.js';
 
@@ -24,7 +24,7 @@ const MOVED = `archived AS (
   WHERE ${KEEPS_ARCHIVE}
 )
 SELECT m.moved, g.id
-FROM (SELECT count(*)::integer AS moved FROM gone) AS m
+FROM (SELECT count(*)::integer AS moved, ${parentsTold('c', '(SELECT $4::text::jsonb)')} FROM gone AS g) AS m
 LEFT JOIN gone AS g ON m.moved < cardinality($3::bigint[])`;
 
 const columns = { moved: int4, id: uuid.orNull } as const;

@@ -146,7 +146,7 @@ export type WorkerStats = ReturnType<typeof noStats>;
 
 export const noStats = () => ({
   ...{ claimed: 0, completed: 0, failed: 0, dead_letter: 0 },
-  ...{ snoozed: 0, released: 0, cancelled: 0, lost: 0 },
+  ...{ snoozed: 0, suspended: 0, released: 0, cancelled: 0, lost: 0 },
 });
 
 type Listener = (event: WorkerEvent) => unknown;

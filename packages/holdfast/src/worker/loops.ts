@@ -15,11 +15,13 @@ import { closePool, plainPool } from '../postgres/connect/pool.js';
 import { BEGIN_UNLIMITED } from '../postgres/connect/pooled.js';
 import { plainExecutor } from '../postgres/queryable.js';
 import { keepBacklog, readDue, writeTicks } from '../schedule/tick.js';
+import { wakeRuns } from '../workflow/rows/signal.js';
 import { newIdlePoll } from './claim/idle-poll.js';
 import { newWakeups, type Wakeups } from './claim/wakeups.js';
 import { OWN_CONNECTIONS, type SharedDeps, type WorkerDeps } from './deps.js';
 import { type Keeper, newKeeper } from './lease/keeper.js';
 import { newQueueWorker, type QueueWorker } from './queue-worker.js';
+import type { ContextDeps } from './run/context-deps.js';
 import { newLeaks } from './run/leaks.js';
 import { newQuarantine } from './run/quarantine.js';
 import { maintenanceServices } from './services/maintenance.js';
@@ -28,9 +30,11 @@ import { newRecovery } from './services/recovery.js';
 import type { Registration } from './services/registration.js';
 import { newScheduleTicker, type ScheduleTicker } from './services/schedules.js';
 import { newServiceLoop, transactionWith } from './services/service-loop.js';
+import { newSignalWaker } from './services/signals.js';
 import { watchUnhandled } from './services/unhandled.js';
 import { newSettler } from './settle/settler.js';
 import { newTrouble } from './trouble.js';
+import { newRunsIo } from './workflow/runs-io.js';
 
 interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDeps {
   readonly registration: Registration;
@@ -90,12 +94,18 @@ export function newLoops(given: LoopsDeps) {
     listening: (queue) => queueOf(queue)?.claims.listening(),
     fleetChanged: membership.refresh,
     schedulesChanged: (at) => schedules.hint(at),
+    signalled: (queue) => signals.hint(queue),
   });
   const schedules: ScheduleTicker = newScheduleTicker({
     ...{ ...deps, membership, listening: wakeups.listening },
     read: (of, limit) => readDue(engine, { schema, queue: 'inbox' }, of, limit),
     behind: (queue) => keepBacklog(engine, { schema, queue }),
     write: (queue, ticks) => writeTicks(engine, { schema, queue }, ticks),
+  });
+  const signals = newSignalWaker({
+    ...{ ...deps, membership, listening: wakeups.listening },
+    queues: deps.queues.filter(hasRuns),
+    wake: (queue, most) => wakeRuns(engine, { schema, queue }, most),
   });
   const queues: readonly QueueWorker[] = deps.queues.map(makeQueue);
   const idlePoll = newIdlePoll({
@@ -150,6 +160,13 @@ export function newLoops(given: LoopsDeps) {
     );
   }
 
+  function runsOf(shared: Pick<ContextDeps, 'engine' | 'names'>) {
+    return newRunsIo({ ...deps, ...shared, abandoned: abandon.signal });
+  }
+  function hasRuns(queue: string): boolean {
+    return [...deps.routes.values()].some(({ job, workflow }) => workflow && job.queue === queue);
+  }
+
   function makeQueue(queue: string): QueueWorker {
     const shared = { ...deps, ...own, names: { schema, queue } };
     return newQueueWorker(queue, {
@@ -159,7 +176,7 @@ export function newLoops(given: LoopsDeps) {
         took: (statement, ms) => emit({ kind: 'statement', queue, statement, ms }),
         keptChanged: (jobs, change, error) => trouble.kept(queue, jobs, change, error),
       }),
-      context: { ...shared, leaks, knownQueues },
+      context: { ...shared, leaks, knownQueues, ...(hasRuns(queue) && { runsIo: runsOf(shared) }) },
       recordEpoch: membership.recordEpoch,
       recordRound: services.recordRound,
     });
@@ -221,13 +238,14 @@ export function newLoops(given: LoopsDeps) {
           }),
       });
       schedules.start();
+      signals.start();
       idlePoll.start();
     },
     /** Ends what the worker does beside its jobs, then its jobs: running handlers get the grace period. */
     async drain(graceMs: number): Promise<void> {
       draining = true;
       stopUnhandled();
-      for (const part of [services, recovery, schedules, idlePoll, membership, quarantine])
+      for (const part of [services, recovery, schedules, signals, idlePoll, membership, quarantine])
         part.stop();
       const said = registration.announceDrain();
       const gone = await Promise.all(queues.map((queue) => queue.drain(graceMs)));

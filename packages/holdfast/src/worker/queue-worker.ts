@@ -2,6 +2,7 @@
  * One queue in one worker: claimed rows become jobs in flight and runs of handlers, and what leaves tells the claim loop
  * that there is room, that a key is free, or that a job comes back later.
  */
+import type { Versions } from '../claim/take.js';
 import { HoldfastError } from '../job/errors/errors.js';
 import { isolate } from '../lease/marks.js';
 import { LAST_MS } from '../postgres/connect/backoff.js';
@@ -27,9 +28,12 @@ export function newQueueWorker(queue: string, deps: QueueWorkerDeps) {
   const { concurrency, batchSize, leaseMs, renewMs } = settings;
   const prefetch = new PrefetchPolicy(concurrency, settings.prefetch);
   const routes = [...deps.routes.values()].filter(({ job }) => job.queue === queue);
-  /** Handled types with the newest version of each. */
-  const versions: Readonly<Record<string, number>> = Object.fromEntries(
-    routes.map(({ job }) => [job.type, job.version]),
+  /** Handled types with the newest version of each; of a workflow, those that it has bodies for. */
+  const versions: Versions = Object.fromEntries(
+    routes.map(({ job, workflow }) => [
+      job.type,
+      workflow ? [...workflow.bodies.keys()] : job.version,
+    ]),
   );
   /** How many jobs one handler takes, where all types of the queue are handled in batches; else 1. */
   const perHandler = Math.min(...routes.map(({ many }) => many?.max ?? 1));

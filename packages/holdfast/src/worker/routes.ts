@@ -7,7 +7,8 @@ import { checkDefinition, type JobDefinition } from '../job/job.js';
 import { changedHooks, declareHooks } from '../operate/dead-letter-hooks.js';
 import { declareLimits } from '../operate/limits.js';
 import type { Executor } from '../postgres/queryable.js';
-import type { Route } from './run/handler-context.js';
+import { isWorkflow } from '../workflow/definition.js';
+import type { Route, WorkflowRoute } from './run/handler-context.js';
 
 export function addRoute<Input, Payload, Result>(
   routes: Map<string, Route>,
@@ -27,6 +28,42 @@ export function addRoute<Input, Payload, Result>(
         : null;
   if (problem) throw new HoldfastError('OPTION_INVALID', problem);
   routes.set(type, { job: job as unknown as Route['job'], ...route() });
+}
+
+/** A body for each version that may be in the queue: of the newest there must be one. */
+export function workflowRoute(definition: unknown, bodies: unknown): WorkflowRoute {
+  const undone = 'No handler was added.';
+  checkDefinition(definition, 'The first argument of workflow()', undone);
+  const { type, version } = definition as JobDefinition<never, unknown>;
+  const wrong = (text: string) => new HoldfastError('OPTION_INVALID', `${text} ${undone}`);
+  if (!isWorkflow(definition as object))
+    throw wrong(`"${type}" was made with job(), so it has a handler and no bodies. Use handle().`);
+  const given = typeof bodies === 'function' ? { [version]: bodies } : bodies;
+  if (typeof given !== 'object' || given === null)
+    throw wrong(
+      `The bodies of "${type}" must be a function, or an object by version, not ${shown(bodies)}.`,
+    );
+  const byVersion = new Map<
+    number,
+    WorkflowRoute['bodies'] extends ReadonlyMap<number, infer B> ? B : never
+  >();
+  for (const [key, body] of Object.entries(given)) {
+    const of = Number(key);
+    if (!Number.isInteger(of) || of < 1 || of > version)
+      throw wrong(
+        `The bodies of "${type}" are for versions from 1 to ${version}, not ${shown(key)}.`,
+      );
+    if (typeof body !== 'function')
+      throw wrong(
+        `The body of version ${key} of "${type}" must be a function, not ${shown(body)}.`,
+      );
+    byVersion.set(of, body);
+  }
+  if (!byVersion.has(version))
+    throw wrong(
+      `"${type}" has version ${version}, and no body for it. Add one, or lower the version.`,
+    );
+  return { definition: definition as object, bodies: byVersion };
 }
 
 /** What the registry says that this worker handles: by queue and type, the newest payload version. */

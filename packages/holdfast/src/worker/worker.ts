@@ -17,13 +17,22 @@ import { type BoundedLogger, boundedLogger } from '../postgres/log/bounded-log.j
 import { childLogger } from '../postgres/log/log.js';
 import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
+import type { Signals, WorkflowDefinition } from '../workflow/definition.js';
+import type { WorkflowBody } from '../workflow/flow.js';
 import { MAX_CONNECTIONS, type WorkerDeps } from './deps.js';
 import { emitterOf, noStats, type WorkerStats } from './events.js';
 import { monotonicMs } from './lease/protocol.js';
 import { type Loops, newLoops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
-import { addRoute, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
+import {
+  addRoute,
+  handlesOf,
+  openQueues,
+  queuesToServe,
+  typesOf,
+  workflowRoute,
+} from './routes.js';
 import { aloneHandler } from './run/batch.js';
 import type { Handler, Route } from './run/handler-context.js';
 import {
@@ -122,6 +131,24 @@ export class Worker {
       const many = resolveBatch(options, handler);
       return { many, handler: aloneHandler(many) };
     });
+    return this;
+  }
+
+  /**
+   * Adds the body of a workflow; for several versions, an object of bodies by version. A run keeps the version it began with.
+   * @example worker.workflow(checkout, async (flow, order) => flow.step('charge', ({ key }) => bank.charge(order, { key })));
+   */
+  workflow<Input, Signal extends Signals, Result, Payload>(
+    definition: WorkflowDefinition<Input, Signal, Result, Payload>,
+    bodies:
+      | WorkflowBody<Payload, Signal, NoInfer<Result>>
+      // biome-ignore lint/suspicious/noExplicitAny: an older version began with another input
+      | Readonly<Record<number, WorkflowBody<any, Signal, NoInfer<Result>>>>,
+  ): this {
+    this.#checkNew('add handlers before run()');
+    const workflow = workflowRoute(definition, bodies);
+    const handler = () => undefined;
+    addRoute(this.#routes, 'workflow()', definition, handler, () => ({ handler, workflow }));
     return this;
   }
 

@@ -22,6 +22,7 @@ import {
   type Transaction,
 } from '../../postgres/queryable.js';
 import { pause, remove, resume, runNow, type Turned } from '../../schedule/operate.js';
+import { forgetFailures, forgetStepsFrom } from '../../workflow/rows/retry.js';
 import type { Access } from '../access.js';
 
 /** Null: it is not to be recorded. */
@@ -63,9 +64,24 @@ export type MoveJobs = (db: Executor, names: Names, ids: readonly string[]) => P
 /** Retried dead letters lie where workers have read already. */
 export const retryAndHint: MoveJobs = async (db, names, ids) => {
   const back = await retryLetters(db, names, ids);
+  await forgetFailures(
+    db,
+    names,
+    back.map(({ id }) => id),
+  );
   await hintQueue(db, names, back);
   return back.map(({ id }) => id);
 };
+
+/** Runs of workflows, from a step on. */
+export const retryFrom =
+  (step: string): MoveJobs =>
+  async (db, names, ids) => {
+    const back = await retryLetters(db, names, ids);
+    for (const { id } of back) await forgetStepsFrom(db, names, id, step);
+    await hintQueue(db, names, back);
+    return back.map(({ id }) => id);
+  };
 
 export const discardJobs: MoveJobs = discard;
 

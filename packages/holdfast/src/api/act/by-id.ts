@@ -3,7 +3,13 @@
  */
 import { checkTx } from '../../enqueue/transaction.js';
 import { checkIds } from '../../job/id.js';
-import { type CancelOptions, checkVerbOptions, type VerbOptions } from '../../operate/options.js';
+import { checkFlag } from '../../job/options/known-options.js';
+import {
+  type CancelOptions,
+  checkVerbOptions,
+  type RetryOptions,
+  type VerbOptions,
+} from '../../operate/options.js';
 import type { Access } from '../access.js';
 import { findJobs } from '../look/find-jobs.js';
 import {
@@ -14,7 +20,9 @@ import {
   moveJobsIn,
   recordOf,
   retryAndHint,
+  retryFrom,
 } from './acts.js';
+import { undoFor, withChildren } from './workflows.js';
 
 type Verb = 'retry' | 'discard' | 'cancel';
 
@@ -43,15 +51,23 @@ export function byId(access: Access) {
      * Runs dead letters again, with all their attempts. Returns the ids that moved.
      * @example const moved = await hf.retry(['0199a1c2-7d3e-7000-8000-000000009182'], { reason: 'fixed' });
      */
-    retry: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
-      move('retry', ids, checkVerbOptions('retry', options), retryAndHint),
+    async retry(ids: readonly string[], options: RetryOptions = {}): Promise<string[]> {
+      const { from, ...rest } = checkVerbOptions('retry', options);
+      return move('retry', ids, rest, from === undefined ? retryAndHint : retryFrom(from));
+    },
     /** Moves dead letters to the archive as `discarded`. Returns the ids that moved. */
     discard: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
       move('discard', ids, checkVerbOptions('discard', options), discardJobs),
-    /** Cancels jobs that wait or run; a handler that runs sees its signal aborted. Returns the ids that moved. */
+    /**
+     * Cancels jobs that wait or run; a handler that runs sees its signal aborted. Returns the ids that moved.
+     * @example await hf.cancel([run.id], { reason: 'the customer withdrew', undo: true });
+     */
     async cancel(ids: readonly string[], options: CancelOptions = {}): Promise<string[]> {
-      const { reason } = checkVerbOptions('cancel', options);
-      return move('cancel', ids, options, cancelFor(reason));
+      const { undo, children, ...rest } = checkVerbOptions('cancel', options);
+      checkFlag(undo, 'undo', 'Nothing was done.');
+      checkFlag(children, 'children', 'Nothing was done.');
+      const by = undo ? undoFor(rest.reason) : cancelFor(rest.reason);
+      return move('cancel', ids, rest, children ? withChildren(by, rest.reason) : by);
     },
   };
 }

@@ -39,16 +39,18 @@ const isBefore = (a: Cursor, b: Cursor) =>
 export const keyOf = ({ type, version, priority }: Pick<Line, 'type' | 'version' | 'priority'>) =>
   `${type} ${version} ${priority}`;
 
-/** Every version up to the newest, and every priority. */
+/** Every version up to the newest, or those that are named, and every priority. */
 export function linesOf(versions: Versions, priorities: readonly number[]): Line[] {
-  return Object.entries(versions).flatMap(([type, newest]) =>
-    Array.from({ length: newest }, (_, n) => n + 1).flatMap((version) =>
+  return Object.entries(versions).flatMap(([type, of]) =>
+    (typeof of === 'number' ? upTo(of) : of).flatMap((version) =>
       priorities.map((priority) => ({
         ...{ type, version, priority, ...FRONT, wanted: true, rows: null },
       })),
     ),
   );
 }
+
+const upTo = (newest: number) => Array.from({ length: newest }, (_, n) => n + 1);
 
 /** Every line from the front, for one claim without a memory. */
 export const frontLines = (versions: Versions, rows: number): LineRequest[] =>

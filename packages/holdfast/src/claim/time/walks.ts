@@ -5,7 +5,7 @@
  * it is under way is found by another one, which follows at once.
  */
 import { FEW_READ, MOST_READ } from '../pace.js';
-import type { Versions } from '../take.js';
+import { newestOf, type Versions } from '../take.js';
 import type { RatedClaim, RateWalk } from './rated.js';
 
 /** Of so many scans one walks every type. */
@@ -72,7 +72,11 @@ export class RateWalks {
     for (const type of scanned) if (!this.#after.has(type)) this.#begin(type);
     this.#taken = [...this.#after]
       .filter(([type]) => open(type))
-      .map(([type, afterKey]) => ({ type, afterKey, version: this.#versions[type] ?? 1 }));
+      .map(([type, afterKey]) => ({
+        type,
+        afterKey,
+        version: newestOf(this.#versions[type] ?? 1),
+      }));
     for (const { type, afterKey } of this.#taken) if (afterKey === '') this.#again.delete(type);
     const wanted = Math.ceil(limit * this.#keysPerJob);
     this.#keys = Math.min(Math.max(wanted, FEW_READ), MOST_READ);

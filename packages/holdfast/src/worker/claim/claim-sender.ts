@@ -2,7 +2,7 @@
 import { Allowance } from '../../claim/allowance.js';
 import { publish } from '../../claim/permits.js';
 import type { ClaimMarks, Send } from '../../claim/source.js';
-import type { Claimed } from '../../claim/take.js';
+import type { Claimed, Versions } from '../../claim/take.js';
 import type { LimitedTypes } from '../../fleet/registry.js';
 import type { Names } from '../../postgres/names.js';
 import { releaseClaims } from '../../settle/release.js';
@@ -22,7 +22,7 @@ export interface SenderDeps
   readonly queue: string;
   readonly names: Names;
   /** Handled types with the newest version of each. */
-  readonly versions: Readonly<Record<string, number>>;
+  readonly versions: Versions;
   readonly receive: (batch: ClaimBatch) => void;
   readonly recordEpoch: (epoch: number) => void;
 }

@@ -38,6 +38,8 @@ export interface WakeupsDeps extends Pick<SharedDeps, 'schema' | 'reportError'> 
   readonly fleetChanged: () => void;
   /** A schedule fires at this time of the database, in milliseconds; null: some may. */
   readonly schedulesChanged?: (at: number | null) => void;
+  /** A signal was sent to a run of this queue. */
+  readonly signalled?: (queue: string) => void;
 }
 
 /** What a worker wants of a queue, and the locks that it holds for it. */
@@ -110,6 +112,7 @@ export function newWakeups(deps: WakeupsDeps) {
         const [of, what, at] = payload.split(' ');
         if (payload === schema) fleetChanged();
         else if (of === schema && what === 'schedules') schedulesChanged?.(Number(at));
+        else if (of === schema && what === 'signals') deps.signalled?.(String(at));
         return;
       }
       const queue = channels.get(channel);

@@ -7,6 +7,7 @@ import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job
 import { errorText } from '../../job/errors/failure.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { errorType } from '../../tracing/tracing.js';
+import { TurnOver, takeTurn } from '../workflow/turn-of.js';
 import type { Child } from './completion.js';
 import { JobContext } from './context.js';
 import type { ContextDeps } from './context-deps.js';
@@ -29,6 +30,8 @@ export type Outcome =
   | Failure
   | ({ readonly kind: 'dead_letter' } & Described)
   | { readonly kind: 'snoozed'; readonly delayMs: number }
+  /** The turn of a run is over, and its row says for what it waits. `dueInMs`: until a time comes; null: for none. */
+  | { readonly kind: 'suspended'; readonly dueInMs: number | null }
   /** The database refused the completion inside of a transaction to everybody: the job is not to blame. */
   | { readonly kind: 'refused'; readonly error: unknown }
   | { readonly kind: 'cancelled'; readonly reason: string }
@@ -138,7 +141,8 @@ class Attempt implements Leakable {
     this.#context = context;
     let answer: unknown;
     try {
-      answer = this.#route.handler(context);
+      const { workflow, handler } = this.#route;
+      answer = workflow ? takeTurn(context, workflow, this.#deps) : handler(context);
       if (context.hasResultSchema) answer = this.#checked(answer);
       if (mayBePromise(answer) || !context.calls.none)
         return this.#untilOver(Promise.resolve(answer));
@@ -229,6 +233,7 @@ class Attempt implements Leakable {
       return { kind: 'transacted' };
     }
     if (this.#held.lost || this.#held.gone) return LOST;
+    if (error instanceof TurnOver) return { kind: 'suspended', dueInMs: error.dueInMs };
     if (isRefusalOf(context, error)) return { kind: 'refused', error };
     if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
     if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };

@@ -5,6 +5,7 @@ import type { LockGate } from '../../postgres/connect/lock-gate.js';
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import type { SharedDeps, WorkerDeps } from '../deps.js';
+import type { RunsIo } from '../workflow/runs-io.js';
 import type { Leaks } from './leaks.js';
 
 type Shared = Pick<SharedDeps, 'engine' | 'log' | 'emit'>;
@@ -24,4 +25,6 @@ export interface ContextDeps extends Shared, OfWorker {
   readonly knownQueues: KnownQueues;
   /** Who minds handlers that run on without their job; left out by the test kit, which waits for all of them. */
   readonly leaks?: Leaks;
+  /** What the turns of workflows ask of the database; left out where the queue has none. */
+  readonly runsIo?: RunsIo;
 }

@@ -5,7 +5,7 @@
  */
 import type pg from 'pg';
 import { runOnce } from '../../effects/run-once.js';
-import { checkOnce, type OnceOptions, type Stored, withFallback } from '../../effects/value.js';
+import { checkOnce, type OnceOptions, withFallback } from '../../effects/value.js';
 import { prepareJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { checkTx } from '../../enqueue/transaction.js';
@@ -18,6 +18,7 @@ import {
   type PayloadOf,
 } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
+import type { Stored } from '../../job/options/stored.js';
 import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import { type Child, committing, completeIn, inTheirTurn, writeChildren } from './completion.js';

@@ -1,7 +1,7 @@
 /** What a handler is given, of one job or of several, how it asks for several, and what giving it needs. */
 
 import type pg from 'pg';
-import type { Kept, OnceOptions, Stored } from '../../effects/value.js';
+import type { OnceOptions } from '../../effects/value.js';
 import { HoldfastError } from '../../job/errors/errors.js';
 import {
   checkInteger,
@@ -12,6 +12,7 @@ import {
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import type { QueueName } from '../../job/queue-name.js';
+import type { Kept, Stored } from '../../job/options/stored.js';
 import type { Logger } from '../../postgres/log/log.js';
 import type { Queryable } from '../../postgres/queryable.js';
 
@@ -147,6 +148,14 @@ export interface Route {
   readonly many?: Many;
   /** The handler is that of a batch, and has other jobs. */
   readonly inBatch?: boolean;
+  /** Of a workflow, instead of the handler. */
+  readonly workflow?: WorkflowRoute;
+}
+
+export interface WorkflowRoute {
+  readonly definition: object;
+  /** By version. */
+  readonly bodies: ReadonlyMap<number, (flow: never, input: never) => unknown>;
 }
 
 /** What the handler asked for does not fit the state of its job. */

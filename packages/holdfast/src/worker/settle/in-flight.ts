@@ -126,7 +126,7 @@ export function newInFlightJobs(deps: InFlightDeps) {
       const done: Settlement['done'] = (how, delayMs, failed) => {
         const isFailure = how === 'failed' || how === 'dead_letter';
         settled(held, how, isFailure && failed ? reportFailure(held, how, delayMs, failed) : {});
-        const again = how === 'failed' || how === 'snoozed';
+        const again = how === 'failed' || how === 'snoozed' || how === 'suspended';
         if (again && delayMs !== undefined) deps.later(held, delayMs);
       };
       settleOutcome({ settler, context, route, held, done }, outcome);

@@ -57,6 +57,9 @@ export function settleOutcome(of: Settlement, outcome: Outcome): void {
       settler.settle('snooze', by, { id, generation, ...outcome }, done);
       break;
     }
+    case 'suspended':
+      of.done('suspended', outcome.dueInMs ?? undefined);
+      break;
     case 'cancelled':
       settler.settle('cancel', by, { id, generation, ...outcome }, orFail(of, outcome));
       break;

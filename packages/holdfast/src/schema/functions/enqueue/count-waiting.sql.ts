@@ -23,7 +23,9 @@ BEGIN
     RETURN settings.waiting;
   END IF;
   SELECT count(*) INTO jobs
-  FROM (SELECT FROM holdfast.inbox AS i WHERE i.status = 'pending' ORDER BY i.id
+  FROM (SELECT FROM holdfast.inbox AS i
+    -- Not those of runs that wait for something: they are no work yet.
+    WHERE i.status = 'pending' AND (i.wait_until = i.available_at) IS NOT TRUE ORDER BY i.id
     LIMIT settings.max_pending::bigint + 1) AS w;
   UPDATE holdfast.queues AS q
   SET waiting = jobs, waiting_at = began,

@@ -4,13 +4,17 @@ import type { FunctionFile } from '../../function-file.js';
 export const deadLetterHook: FunctionFile = {
   name: 'dead-letter-hook',
   of: 'schema',
+  drop: 'DROP FUNCTION IF EXISTS holdfast.dead_letter_hook(text, uuid, text);',
   text: `
 -- Called for each row that has just become a dead letter, by the statement that made it one: writes the job that its type,
 -- or else its queue, names (on_dead_letter), and into the history of the dead letter which one it is. What cannot be
 -- written never stops the dead letter: the reason is returned, and stands in the history instead. Only what passes by
 -- itself (a deadlock, a lock, a full disk) fails the statement, and both are written when it is sent again. A job that was
 -- written here tells nobody when it dies, so there is no loop. Neither a full nor a paused queue is asked.
-CREATE OR REPLACE FUNCTION holdfast.dead_letter_hook(of_queue text, job uuid, of_type text) RETURNS text
+--
+-- A child is counted in its parent, once: from then on its row does not name the parent any more, so it may be retried.
+CREATE OR REPLACE FUNCTION holdfast.dead_letter_hook(of_queue text, job uuid, of_type text, parent jsonb DEFAULT NULL)
+  RETURNS text
   LANGUAGE plpgsql AS $fn$
 DECLARE
   hook holdfast.on_dead_letter;
@@ -21,6 +25,11 @@ DECLARE
   told jsonb;
   problem text;
 BEGIN
+  IF parent IS NOT NULL THEN
+    EXECUTE format('UPDATE holdfast.%I AS i SET parent = NULL WHERE i.id = %L RETURNING i.last_error', of_queue, job) INTO problem;
+    PERFORM holdfast.children_ended(ARRAY[job], ARRAY[parent], 'd', jsonb_build_object(job, problem));
+    problem := NULL;
+  END IF;
   SELECT h.* INTO hook FROM holdfast.on_dead_letter AS h
   WHERE h.queue = of_queue AND h.type IN (of_type, '')
   ORDER BY h.type = '' LIMIT 1;

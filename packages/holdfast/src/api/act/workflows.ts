@@ -1,0 +1,137 @@
+/** Runs of workflows: what is sent to them, what they have done, and how they are cancelled and retried. */
+
+import { childId } from '../../enqueue/insert-children.js';
+import { checkTx } from '../../enqueue/transaction.js';
+import { readableQueues } from '../../inspect/job/states.js';
+import { type RunSignal, type RunStep, stepsOf } from '../../inspect/job/steps.js';
+import { invalid } from '../../job/errors/holdfast-error.js';
+import { checkId } from '../../job/id.js';
+import { checkKey } from '../../job/key.js';
+import { checkKnown } from '../../job/options/known-options.js';
+import { encodePayload } from '../../job/payload.js';
+import type { QueueName } from '../../job/queue-name.js';
+import { cancel } from '../../operate/cancel.js';
+import { boundedExecutor } from '../../postgres/connect/bounded.js';
+import { inQueue } from '../../postgres/in-queue.js';
+import type { Names } from '../../postgres/names.js';
+import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
+import { checkSignal, type Signals, type WorkflowDefinition } from '../../workflow/definition.js';
+import { openGroups } from '../../workflow/rows/children.js';
+import { askToUndo, send } from '../../workflow/rows/signal.js';
+import { type Access, ask } from '../access.js';
+import { cancelFor, type MoveJobs } from './acts.js';
+
+/** Options of `hf.signal()`. */
+export interface SignalOptions {
+  /** Sends it once: a second signal with this key to the same run is dropped. Default: every call sends one. */
+  readonly key?: string;
+  /** Your transaction: the run hears of the signal when it commits. Default: one of its own. */
+  readonly tx?: Transaction;
+}
+
+const SIGNAL_OPTIONS = { key: true, tx: true } as const;
+const UNDONE = 'Nothing was sent.';
+
+export function workflows(access: Access) {
+  return {
+    /**
+     * Sends a signal to a run. It is kept until a wait of the run takes it. Returns false if its key was sent before.
+     * @example await hf.signal(checkout, run.id, 'approved', { by: 'kim' }, { tx: client, key: 'approval:9182' });
+     */
+    async signal<Signal extends Signals, Name extends keyof Signal & string>(
+      workflow: Pick<WorkflowDefinition<never, Signal>, 'type' | 'queue' | 'signals' | 'carries'>,
+      id: string,
+      name: Name,
+      value?: Signal[Name],
+      options: SignalOptions = {},
+    ): Promise<boolean> {
+      checkKnown(options, SIGNAL_OPTIONS, 'signal()', UNDONE);
+      checkSignal(workflow as never, name, UNDONE);
+      checkId(id);
+      const { key, tx } = options;
+      if ('tx' in options) checkTx(tx);
+      const limits = { maxBytes: access.maxPayloadBytes, consequence: 'nothing was sent' };
+      const signal = {
+        ...{ run: id, name, key: key === undefined ? null : checkKey(key, 'key'), now: !tx },
+        value: value === undefined ? null : encodePayload(value, { ...limits, what: 'the signal' }),
+      };
+      const names = access.names(workflow.queue);
+      const pool = access.pool();
+      return send(tx ? executor(tx) : boundedExecutor(pool, { prepare: false }), names, signal);
+    },
+    /**
+     * What a run has done and what it waits for, in order, and the signals that were sent to it.
+     * @example const { steps } = await hf.steps(run.id);
+     */
+    async steps(
+      id: string,
+      options: {
+        /** Default: Holdfast finds it. */
+        readonly queue?: QueueName;
+        /** What steps returned and signals carried. Default false. */
+        readonly values?: boolean;
+      } = {},
+    ): Promise<{ steps: RunStep[]; signals: RunSignal[] }> {
+      checkKnown(options, { queue: true, values: true }, 'steps()', 'Nothing was read.');
+      checkId(id);
+      const { queue, values = false } = options;
+      const read = (of: string) => {
+        const names = access.names(of);
+        return inQueue(
+          names,
+          ask(access, (db) => stepsOf(db, names, id, values)),
+        );
+      };
+      const queues = queue ? [queue] : await ask(access, (db) => readableQueues(db, access.schema));
+      for (const of of queues) {
+        const found = await read(of);
+        if (found.steps.length + found.signals.length > 0) return found;
+      }
+      return { steps: [], signals: [] };
+    },
+  };
+}
+
+/** Runs that did something undo it first; jobs and runs that did nothing are cancelled. */
+export const undoFor =
+  (reason = 'cancelled by an operator'): MoveJobs =>
+  async (db, names, ids) => {
+    const asked = await askToUndo(db, names, ids, reason);
+    const rest = ids.filter((id) => !asked.includes(id.toLowerCase()));
+    return rest.length === 0 ? asked : [...asked, ...(await cancelFor(reason)(db, names, rest))];
+  };
+
+const CHUNK = 5_000;
+const MAX_DEPTH = 20;
+
+/** `move`, and then their children, and theirs. */
+export const withChildren =
+  (move: MoveJobs, reason = 'its parent was cancelled'): MoveJobs =>
+  async (db, names, ids) => {
+    const moved = await move(db, names, ids);
+    await cancelChildren(db, names, moved, reason, 1);
+    return moved;
+  };
+
+async function cancelChildren(
+  db: Executor,
+  names: Names,
+  runs: readonly string[],
+  reason: string,
+  depth: number,
+): Promise<void> {
+  if (depth > MAX_DEPTH || runs.length === 0) return;
+  for (const { queue, first, count } of await openGroups(db, names, runs)) {
+    const of = { ...names, queue };
+    for (let from = 0; from < count; from += CHUNK) {
+      const size = Math.min(CHUNK, count - from);
+      const some = Array.from({ length: size }, (_, n) => childId(first, from + n));
+      await cancelChildren(db, of, await cancel(db, of, some, reason), reason, depth + 1);
+    }
+  }
+}
+
+export function checkStep(from: unknown): string {
+  if (typeof from === 'string' && from !== '') return from;
+  throw invalid('from must be the name of a step; nothing was retried.');
+}

@@ -1,0 +1,121 @@
+/** The steps of a run: what it has done, what it waits for, and the signals that nobody has taken yet. */
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { int4, type Row, statement, text } from '../../postgres/statement.js';
+import { instant, moment, parsed } from '../reading/columns.js';
+
+export const stepRows = statement({
+  name: 'steps_of',
+  text: `
+SELECT s.name, s.kind::text AS kind, s.place, s.nth, s.attempt::integer AS attempt, s.ms, s.due_at, s.remaining,
+  CASE WHEN s.place IS NOT NULL AND s.kind IN ('s', 't', 'u') THEN s.at - s.ms * interval '1 millisecond' ELSE s.at END AS started_at,
+  CASE WHEN s.place IS NULL THEN NULL
+    WHEN s.kind IN ('s', 't', 'u') THEN s.at ELSE s.at + coalesce(s.ms, 0) * interval '1 millisecond' END AS ended_at,
+  CASE WHEN $2::boolean OR s.kind IN ('w', 'c', '!') THEN s.value END AS value, s.error
+FROM holdfast.inbox_steps AS s
+WHERE s.run_id = $1::uuid AND s.kind <> '#'
+ORDER BY started_at, s.nth, s.place`,
+  columns: {
+    ...{
+      name: text,
+      kind: text,
+      place: int4.orNull,
+      nth: int4,
+      attempt: int4.orNull,
+      ms: int4.orNull,
+    },
+    ...{ due_at: instant, remaining: int4.orNull, started_at: moment, ended_at: instant },
+    ...{ value: parsed, error: parsed },
+  },
+});
+
+export const signalRows = statement({
+  name: 'signals_of',
+  text: `
+SELECT s.name, s.sent_at, s.taken_by, s.key, CASE WHEN $2::boolean THEN s.value END AS value
+FROM holdfast.inbox_signals AS s
+WHERE s.run_id = $1::uuid
+ORDER BY s.id
+LIMIT 1000`,
+  columns: { name: text, sent_at: moment, taken_by: text.orNull, key: text.orNull, value: parsed },
+});
+
+const KINDS: Readonly<Record<string, RunStep['kind']>> = {
+  ...{
+    s: 'step',
+    t: 'transaction',
+    z: 'sleep',
+    w: 'wait',
+    c: 'children',
+    u: 'undo',
+    '!': 'undoing',
+  },
+};
+
+/** A step of a run, as `hf.steps()` returns it. */
+export interface RunStep {
+  /** Its name; of an undo that of the step that it undoes. */
+  readonly name: string;
+  readonly kind: 'step' | 'transaction' | 'sleep' | 'wait' | 'children' | 'undo' | 'undoing';
+  /** `waiting`: for a time, a signal, its children or its next try. `started`: it has an undo, and its outcome is not known yet. */
+  readonly state: 'done' | 'failed' | 'waiting' | 'started';
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+  /** How long its last try took, or how long it waited. */
+  readonly ms: number | null;
+  /** How often it was tried; null: once. */
+  readonly attempts: number | null;
+  /** Until when it waits. */
+  readonly dueAt: string | null;
+  /** Of a wait: the signals of which it takes the first. */
+  readonly signals: readonly string[] | null;
+  /** Of children: how many have not ended. */
+  readonly remaining: number | null;
+  /** What it returned, if values were asked for. */
+  readonly value: unknown;
+  /** What it threw last. */
+  readonly error: {
+    readonly name: string;
+    readonly message: string;
+    readonly code?: string;
+  } | null;
+}
+
+/** A signal that was sent to a run. */
+export interface RunSignal {
+  readonly name: string;
+  readonly sentAt: string;
+  readonly key: string | null;
+  /** The wait that took it; null: none has. */
+  readonly takenBy: string | null;
+  readonly value: unknown;
+}
+
+type StepRow = Row<typeof stepRows.columns>;
+
+function stepOf(row: StepRow): RunStep {
+  const kind = KINDS[row.kind.toLowerCase()] ?? 'step';
+  const isDone = row.place !== null;
+  const open = row.kind === 'S' && row.attempt === null ? 'started' : 'waiting';
+  const signals = kind === 'wait' && Array.isArray(row.value) ? (row.value as string[]) : null;
+  return {
+    ...{ name: kind === 'undo' ? row.name.slice(1) : row.name, kind },
+    state: isDone ? (row.error === null ? 'done' : 'failed') : open,
+    ...{ startedAt: row.startedAt, endedAt: row.endedAt, ms: row.ms, attempts: row.attempt },
+    ...{ dueAt: isDone ? null : row.dueAt, signals, remaining: isDone ? null : row.remaining },
+    value: signals ? null : row.value,
+    error: row.error as RunStep['error'],
+  };
+}
+
+export async function stepsOf(
+  db: Executor,
+  names: Names,
+  id: string,
+  values: boolean,
+): Promise<{ steps: RunStep[]; signals: RunSignal[] }> {
+  const steps = await db.run(stepRows, names, [id, values]);
+  const signals = await db.run(signalRows, names, [id, values]);
+  return { steps: steps.map(stepOf), signals };
+}

@@ -1,0 +1,210 @@
+/**
+ * Reading and writing markers. They are written while the caller owns the run, with its row locked, so a worker that has
+ * lost it writes nothing: many runs in one statement. What stands already under a name and has ended stays as it is.
+ */
+import { ALL_FENCED } from '../../postgres/fragments.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import {
+  int4,
+  int8,
+  json,
+  type Param,
+  plainArray,
+  statement,
+  text,
+  textArray,
+  uuid,
+} from '../../postgres/statement.js';
+import type { Kind, Marker, NewMarker } from '../marker.js';
+
+/** The run, as its worker holds it. */
+export interface Owner {
+  readonly workerId: string;
+  readonly id: string;
+  readonly generation: number;
+}
+
+export interface Recorded {
+  readonly owner: Owner;
+  readonly marker: NewMarker;
+}
+
+export const recordSteps = statement({
+  name: 'record_steps',
+  text: `
+WITH owned AS MATERIALIZED (
+  SELECT i.id, i.undo_asked FROM holdfast.inbox AS i WHERE ${ALL_FENCED}
+  ORDER BY i.id
+  FOR SHARE
+), written AS (
+  INSERT INTO holdfast.inbox_steps AS s (run_id, check_at, place, nth, ms, attempt, kind, name, value, error)
+  SELECT o.id, CASE WHEN g.first THEN now() END, g.place, g.nth, g.ms, g.attempt, g.kind::"char", g.name, g.value, g.error
+  FROM unnest($4::uuid[], $5::text[], $6::text[], $7::integer[], $8::integer[], $9::integer[], $10::smallint[],
+    $11::jsonb[], $12::jsonb[], $13::boolean[]) AS g(id, name, kind, nth, place, ms, attempt, value, error, first)
+  JOIN owned AS o ON o.id = g.id
+  ON CONFLICT (run_id, name) DO UPDATE
+    SET place = excluded.place, ms = excluded.ms, attempt = excluded.attempt, value = excluded.value,
+      error = excluded.error, due_at = NULL
+    WHERE s.place IS NULL
+)
+SELECT o.id, o.undo_asked FROM owned AS o`,
+  columns: { id: uuid, undo_asked: text.orNull },
+});
+
+/** By the id of each run that is still its owner's, why it is to be undone, if it is. */
+export async function record(db: Executor, names: Names, all: readonly Recorded[]) {
+  const owners = new Map(all.map(({ owner }) => [owner.id, owner]));
+  const rows = await db.run(recordSteps, names, [
+    (all[0] as Recorded).owner.workerId,
+    plainArray([...owners.keys()]),
+    plainArray([...owners.values()].map(({ generation }) => generation)),
+    ...columnsOf(all),
+  ]);
+  return new Map(rows.map(({ id, undoAsked }) => [id, undoAsked]));
+}
+
+function columnsOf(all: readonly Recorded[]): Param[] {
+  const words = (of: (marker: NewMarker) => unknown) =>
+    textArray(all.map(({ marker }) => (of(marker) === null ? null : String(of(marker)))));
+  return [
+    plainArray(all.map(({ owner }) => owner.id)),
+    words(({ name }) => name),
+    words(({ kind }) => kind),
+    words(({ nth }) => nth),
+    words(({ place }) => place),
+    words(({ ms }) => ms),
+    words(({ attempt }) => attempt),
+    words(({ value }) => value),
+    words(({ error }) => error),
+    words(({ first }) => first),
+  ];
+}
+
+/** In the transaction of a step, at its end. Parameters and columns are text, for any client. */
+export const recordInTransaction = statement({
+  name: 'record_step_in',
+  text: `
+WITH owned AS MATERIALIZED (
+  SELECT i.id FROM holdfast.inbox AS i
+  WHERE i.id = $2::text::uuid AND i.lease_generation = $3::text::bigint AND i.claimed_by = $1::text
+    AND i.status = 'processing' AND i.lease_expires_at > statement_timestamp()
+  FOR SHARE
+), written AS (
+  INSERT INTO holdfast.inbox_steps AS s (run_id, check_at, place, nth, ms, attempt, kind, name, value)
+  SELECT o.id, CASE WHEN $11::text = 'true' THEN now() END, $7::text::integer, $6::text::integer, $8::text::integer,
+    $9::text::smallint, $5::text::"char", $4::text, $10::text::jsonb
+  FROM owned AS o
+  ON CONFLICT (run_id, name) DO UPDATE
+    SET place = excluded.place, ms = excluded.ms, attempt = excluded.attempt, value = excluded.value, error = NULL,
+      due_at = NULL
+    WHERE s.place IS NULL
+  RETURNING s.name
+)
+SELECT CASE WHEN NOT EXISTS (SELECT FROM owned) THEN 'lost' WHEN NOT EXISTS (SELECT FROM written) THEN 'stands'
+  ELSE 'written' END AS state`,
+  columns: { state: text },
+});
+
+/** `stands`: an earlier transaction of this step committed after all, so this one must not. */
+export async function recordIn(db: Executor, names: Names, owner: Owner, marker: NewMarker) {
+  const { name, kind, nth, place, ms, attempt, value, first } = marker;
+  const { workerId, id, generation } = owner;
+  const all = [workerId, id, generation, name, kind, nth, place, ms, attempt, value, first];
+  const params = all.map((one) => (one === null ? null : String(one)));
+  const [row] = await db.run(recordInTransaction, names, params);
+  return row?.state as 'lost' | 'stands' | 'written';
+}
+
+/** What a turn reads first: for each run a row about itself, and one for each marker, in order of their places. */
+export const loadSteps = statement({
+  name: 'load_steps',
+  text: `
+SELECT r.id, i.undo_asked, s.name, s.kind::text AS kind, s.nth, s.place, s.attempt::integer AS attempt, s.remaining, s.value,
+  s.error, (extract(epoch FROM s.due_at - clock_timestamp()) * 1000)::bigint AS due_in_ms
+FROM unnest($1::uuid[]) AS r(id)
+CROSS JOIN LATERAL (SELECT i.undo_asked FROM holdfast.inbox AS i WHERE i.id = r.id OFFSET 0) AS i
+LEFT JOIN LATERAL (SELECT s.* FROM holdfast.inbox_steps AS s WHERE s.run_id = r.id OFFSET 0) AS s ON true
+ORDER BY s.place`,
+  columns: {
+    ...{
+      id: uuid,
+      undo_asked: text.orNull,
+      name: text.orNull,
+      kind: text.orNull,
+      nth: int4.orNull,
+    },
+    ...{ place: int4.orNull, attempt: int4.orNull, remaining: int4.orNull },
+    ...{ value: json.orNull, error: json.orNull, due_in_ms: int8.orNull },
+  },
+});
+
+export interface History {
+  readonly undoAsked: string | null;
+  readonly markers: readonly Marker[];
+}
+
+export async function load(
+  db: Executor,
+  names: Names,
+  ids: readonly string[],
+): Promise<Map<string, History>> {
+  const found = new Map<string, { undoAsked: string | null; markers: Marker[] }>();
+  for (const row of await db.run(loadSteps, names, [plainArray(ids)])) {
+    const { id, undoAsked, name, kind, nth, ...rest } = row;
+    const history = found.get(id) ?? { undoAsked, markers: [] };
+    found.set(id, history);
+    if (name !== null)
+      history.markers.push({ name, kind: kind as Kind, nth: nth as number, ...rest });
+  }
+  return found;
+}
+
+/** A run that got on starts with all its attempts again. */
+export const noteProgress = statement({
+  name: 'note_progress',
+  text: `
+UPDATE holdfast.inbox AS i SET attempts = 1 WHERE ${ALL_FENCED}
+RETURNING i.id`,
+  columns: { id: uuid },
+});
+
+export async function progress(db: Executor, names: Names, owner: Owner): Promise<void> {
+  await db.run(noteProgress, names, [
+    ...[owner.workerId, plainArray([owner.id]), plainArray([owner.generation])],
+  ]);
+}
+
+/** Anew, in place: its markers are gone, and it is due at once with another input. Signals that nobody took stay. */
+export const restartRun = statement({
+  name: 'restart_run',
+  text: `
+WITH mine AS (
+  UPDATE holdfast.inbox AS i
+  SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
+    attempts = 0, crashes = 0, available_at = clock_timestamp(), wait_until = NULL, payload = $4::jsonb, version = $5::integer
+  WHERE ${ALL_FENCED}
+  RETURNING i.id, i.available_at, i.partition_bucket
+), steps AS (
+  DELETE FROM holdfast.inbox_steps AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m))
+), children AS (
+  DELETE FROM holdfast.inbox_children AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m))
+), signals AS (
+  DELETE FROM holdfast.inbox_signals AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.taken_by IS NOT NULL
+)
+SELECT m.id, m.available_at::text AS run_at, m.partition_bucket FROM mine AS m`,
+  columns: { id: uuid, run_at: text, partition_bucket: int4 },
+});
+
+export async function restart(
+  db: Executor,
+  names: Names,
+  owner: Owner,
+  payload: string,
+  version: number,
+) {
+  const { workerId, id, generation } = owner;
+  const params = [workerId, plainArray([id]), plainArray([generation]), payload, version];
+  const [row] = await db.run(restartRun, names, params);
+  return row ?? null;
+}

@@ -1,0 +1,72 @@
+/**
+ * Retrying a run that is a dead letter. What it has done stays recorded, but for what killed it. If an undo failed, the undo
+ * goes on from there. If all was undone, the steps that were undone are done again, under new keys for third parties.
+ */
+import { HoldfastError } from '../../job/errors/errors.js';
+import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
+import { int4, plainArray, statement, text } from '../../postgres/statement.js';
+
+export const forgetFailed = statement({
+  name: 'forget_failed_steps',
+  text: `
+WITH dead AS MATERIALIZED (
+  SELECT s.run_id, s.value ->> 'step' AS step,
+    EXISTS (SELECT FROM holdfast.inbox_steps AS u
+      WHERE u.run_id = s.run_id AND u.kind = 'u' AND (u.place IS NULL OR u.error IS NOT NULL)) AS undoing
+  FROM holdfast.inbox_steps AS s
+  WHERE s.run_id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND s.name = '!'
+), undone AS (
+  -- What was undone is done again, so systems that refuse to do a thing twice must see another one.
+  INSERT INTO holdfast.inbox_steps AS r (run_id, place, nth, attempt, kind, name)
+  SELECT d.run_id, 0, 0, 1, '#', '#' FROM dead AS d
+  WHERE NOT d.undoing AND EXISTS (SELECT FROM holdfast.inbox_steps AS u WHERE u.run_id = d.run_id AND u.kind = 'u')
+  ON CONFLICT (run_id, name) DO UPDATE SET attempt = r.attempt + 1
+), gone AS (
+  DELETE FROM holdfast.inbox_steps AS s USING dead AS d
+  WHERE s.run_id = d.run_id AND CASE WHEN d.undoing THEN s.kind = 'u' AND (s.place IS NULL OR s.error IS NOT NULL)
+    ELSE s.name = '!' OR s.kind = 'u'
+      OR EXISTS (SELECT FROM holdfast.inbox_steps AS u
+        WHERE u.run_id = s.run_id AND u.name = chr(1) || s.name)
+      OR s.error IS NOT NULL AND s.place >= (SELECT f.place FROM holdfast.inbox_steps AS f
+        WHERE f.run_id = s.run_id AND f.name = d.step) END
+  RETURNING s.run_id
+)
+SELECT count(*)::integer AS forgotten FROM gone`,
+  columns: { forgotten: int4 },
+});
+
+/** Of these runs, after they were retried; of other jobs nothing. */
+export async function forgetFailures(db: Executor, names: Names, ids: readonly string[]) {
+  if (ids.length > 0) await db.run(forgetFailed, names, [plainArray(ids)]);
+}
+
+export const forgetFrom = statement({
+  name: 'forget_steps_from',
+  text: `
+WITH start AS MATERIALIZED (
+  SELECT s.run_id, s.nth FROM holdfast.inbox_steps AS s WHERE s.run_id = $1::text::uuid AND s.name = $2::text
+), gone AS (
+  DELETE FROM holdfast.inbox_steps AS s USING start
+  WHERE s.run_id = start.run_id AND (s.nth >= start.nth OR s.name = '!' OR s.kind = 'u') AND s.name <> '#'
+  RETURNING s.run_id, s.name
+), children AS (
+  DELETE FROM holdfast.inbox_children AS c USING gone AS g WHERE c.run_id = g.run_id AND c.step = g.name
+), signals AS (
+  UPDATE holdfast.inbox_signals AS s SET taken_by = NULL FROM gone AS g WHERE s.run_id = g.run_id AND s.taken_by = g.name
+)
+SELECT (SELECT count(*) FROM gone)::integer::text AS forgotten,
+  (SELECT string_agg(s.name, ', ' ORDER BY s.nth) FROM holdfast.inbox_steps AS s
+   WHERE s.run_id = $1::text::uuid AND s.kind NOT IN ('u', '!', '#')) AS known`,
+  columns: { forgotten: text, known: text.orNull },
+});
+
+/** This step and all that were asked for after it are done again; signals that their waits took are taken again. */
+export async function forgetStepsFrom(db: Executor, names: Names, run: string, step: string) {
+  const [row] = await db.run(forgetFrom, names, [run, step]);
+  if (row && row.forgotten !== '0') return;
+  throw new HoldfastError(
+    'JOB_STATE',
+    `The run ${run} has no step "${step}", so nothing was retried. It has ${row?.known ?? 'none'}.`,
+  );
+}

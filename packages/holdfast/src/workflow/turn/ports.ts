@@ -1,0 +1,65 @@
+/** What a turn needs of the worker that runs it. Each of these throws if the run is lost. */
+import type pg from 'pg';
+import type { JobDefinition } from '../../job/job.js';
+import type { Logger } from '../../postgres/log/log.js';
+import type { ChildrenOptions } from '../flow.js';
+import type { NewMarker, NewWait } from '../marker.js';
+import type { History } from '../rows/record.js';
+import type { Suspended } from '../rows/suspend.js';
+
+export interface TurnPorts {
+  load(): Promise<History>;
+  /** Returns why the run is to be undone, if it is. */
+  record(marker: NewMarker): Promise<string | null>;
+  suspend(of: {
+    readonly place: number;
+    readonly first: boolean;
+    readonly waits: readonly NewWait[];
+  }): Promise<Suspended>;
+  /** From now on the run has all its attempts again. */
+  progress(): Promise<void>;
+  /** Commits what `work` writes together with the marker, whose value it returns as JSON. Returns the value that stands. */
+  transact(marker: Omit<NewMarker, 'value' | 'ms'>, work: TurnTransaction): Promise<string | null>;
+  /** Writes the children and the open marker that counts them. */
+  spawn(children: NewChildren): Promise<void>;
+  /** Those that left anything: how each ended. */
+  outcomes(step: string): Promise<readonly ChildOutcome[]>;
+  /** Begins the run anew. */
+  restart(input: unknown): Promise<void>;
+  /** Resolves after so long, or when the signal is aborted. */
+  pause(ms: number, signal: AbortSignal): Promise<void>;
+  now(): number;
+}
+
+export type TurnTransaction = (tx: pg.PoolClient) => Promise<string | null>;
+
+export interface NewChildren {
+  readonly name: string;
+  readonly nth: number;
+  readonly first: boolean;
+  readonly job: JobDefinition<never, unknown>;
+  readonly inputs: readonly unknown[];
+  readonly options: ChildrenOptions<unknown>['options'] | undefined;
+}
+
+export interface ChildOutcome {
+  readonly n: number;
+  readonly outcome: string;
+  readonly value: string | null;
+}
+
+/** The run, as far as its turn has to know it. */
+export interface TurnOf {
+  readonly id: string;
+  readonly type: string;
+  readonly version: number;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Nothing of it can be recorded yet. */
+  readonly isNew: boolean;
+  readonly createdAt: Date;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  readonly maxBytes: number;
+}

@@ -1,0 +1,141 @@
+/**
+ * Trying a step: its time limit, the waits between tries, and what is recorded in the end. A short wait is held in the
+ * process; for a longer one the run sleeps. A value that JSON cannot hold is recorded as a failure: the effect has happened,
+ * and is not repeated for it.
+ */
+import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
+import { encodePayload } from '../../job/payload.js';
+import { kept } from '../errors.js';
+import type { StepAbout } from '../flow.js';
+import type { Kind } from '../marker.js';
+import type { Ask, Tries } from './ask.js';
+import type { Working } from './working.js';
+
+/** Up to this the handler is kept. */
+const SHORT_MS = 250;
+
+export interface Trying {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly nth: number;
+  readonly tries: Tries;
+  /** Does it once and returns its value as JSON. `record`: it writes the marker by itself. */
+  readonly once: (about: StepAbout) => Promise<string | null>;
+  readonly records: boolean;
+  readonly intent: boolean;
+}
+
+/** `recorded`; or `later`: it is to be tried again after so long, and this is what is written meanwhile. */
+export type Tried =
+  | { readonly how: 'recorded'; readonly failed: boolean }
+  | { readonly how: 'later'; readonly attempt: number; readonly ms: number; readonly error: string }
+  | { readonly how: 'rejected'; readonly error: unknown };
+
+export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
+  const { name, kind, nth, tries } = what;
+  const open = turn.journal.open.get(name);
+  if (what.intent && !open) {
+    const none = { ms: null, attempt: null, value: null, error: null };
+    await turn.record({ name, kind, nth, ...none }, true);
+  }
+  for (let attempt = (open?.attempt ?? 0) + 1; ; attempt++) {
+    const from = turn.ports.now();
+    const marker = (value: string | null, error: string | null) => ({
+      ...{ name, kind, nth, value, error },
+      ms: Math.round(turn.ports.now() - from),
+      attempt: attempt > 1 ? attempt : null,
+    });
+    try {
+      const value = await limited(turn, what, attempt);
+      if (!what.records) await record(turn, marker, value);
+      return { how: 'recorded', failed: false };
+    } catch (error) {
+      if (turn.isOver || turn.of.signal.aborted || isLost(error)) throw error;
+      if (error instanceof Cancel) return { how: 'rejected', error };
+      const spent = !(error instanceof Snooze);
+      const final =
+        error instanceof DeadLetter || isRefused(error) || (spent && attempt >= tries.maxAttempts);
+      if (final) {
+        await turn.record(marker(null, kept(error)));
+        return { how: 'recorded', failed: true };
+      }
+      const ms = delayOf(tries, attempt, error);
+      turn.of.log.warn({ step: name, attempt, retryInMs: ms, err: String(error) }, 'a step failed');
+      if (!spent) attempt--;
+      if (ms > SHORT_MS) return { how: 'later', attempt, ms, error: kept(error) };
+      await turn.ports.pause(ms, turn.of.signal);
+      turn.of.signal.throwIfAborted();
+    }
+  }
+}
+
+/** What the database does not take as a value is a failure that it can take. */
+async function record(
+  turn: Working,
+  marker: (value: string | null, error: string | null) => Parameters<Working['record']>[0],
+  value: string | null,
+): Promise<void> {
+  try {
+    await turn.record(marker(value, null));
+  } catch (error) {
+    if (isLost(error) || turn.of.signal.aborted) throw error;
+    await turn.record(marker(null, kept(error)));
+  }
+}
+
+function delayOf(tries: Tries, attempt: number, error: unknown): number {
+  if (error instanceof RetryLater || error instanceof Snooze) return error.delayMs;
+  return tries.delayMs(attempt, error);
+}
+
+const isLost = (error: unknown) => error instanceof HoldfastError && error.code === 'LEASE_LOST';
+
+/** Trying again would repeat the effect and end in the same way. */
+const REFUSED = new Set(['PAYLOAD_NOT_JSON', 'PAYLOAD_TOO_LARGE', 'STEP_NAMED_TWICE']);
+const isRefused = (error: unknown) => error instanceof HoldfastError && REFUSED.has(error.code);
+
+async function limited(turn: Working, what: Trying, attempt: number): Promise<string | null> {
+  const { timeoutMs } = what.tries;
+  const key = keyOf(turn, what.name);
+  if (timeoutMs === null) return what.once({ key, attempt, signal: turn.of.signal });
+  const own = new AbortController();
+  const signal = AbortSignal.any([turn.of.signal, own.signal]);
+  const over = new AbortController();
+  const late = turn.ports.pause(timeoutMs, over.signal).then(() => {
+    const text = `The step "${what.name}" did not end within its time limit of ${timeoutMs} ms; its signal was aborted, and it counts as failed.`;
+    const error = new HoldfastError('STEP_TIMEOUT', text);
+    if (!over.signal.aborted) own.abort(error);
+    throw error;
+  });
+  late.catch(() => {});
+  try {
+    return await Promise.race([what.once({ key, attempt, signal }), late]);
+  } finally {
+    over.abort();
+  }
+}
+
+/** For third parties: the same in every attempt of every turn. */
+export const keyOf = ({ of, journal: { round } }: Working, name: string) =>
+  `${of.id}/${name.startsWith('\u0001') ? `${name.slice(1)}/undo` : name}${round > 0 ? `/${round}` : ''}`;
+
+export function encoded(value: unknown, name: string, maxBytes: number): string | null {
+  if (value === undefined) return null;
+  return encodePayload(value, {
+    maxBytes,
+    what: `the value of the step "${name}"`,
+    consequence: 'the step is recorded as failed, and its effect is not repeated',
+  });
+}
+
+/** The effect of a step that the body asked for. */
+export async function tryAsked(turn: Working, ask: Ask, what: Trying): Promise<void> {
+  const tried = await tryUntil(turn, what);
+  if (tried.how === 'rejected') return ask.reject(tried.error);
+  if (tried.how === 'recorded') return;
+  const { name, kind, nth } = what;
+  const { attempt, ms, error } = tried;
+  ask.wait = { name, kind, nth, attempt, ms, error };
+  const none = { place: null, remaining: null, value: null };
+  turn.journal.open.set(name, { name, kind, nth, attempt, error, dueInMs: ms, ...none });
+}

@@ -1,0 +1,289 @@
+/**
+ * One turn of a run: its body is called from the beginning, and hears of everything that is recorded in the order in which it
+ * ended. Only when the body has asked for all of that do new effects begin, so code that has changed is found out before it
+ * does anything. When nothing runs and the body waits, the run is put to sleep, unless what it waits for has arrived.
+ *
+ * It needs no timers and no SQL: what it does to the world it does through its ports.
+ */
+import { HoldfastError } from '../../job/errors/errors.js';
+import { kept, namedTwice, notAsked, otherKind, StepFailed } from '../errors.js';
+import type { Marker, NewMarker, NewWait } from '../marker.js';
+import type { Suspended } from '../rows/suspend.js';
+import { Ask, type AskOf } from './ask.js';
+import { endOf, type TurnEnd } from './end.js';
+import { Journal } from './journal.js';
+import type { TurnOf, TurnPorts, TurnTransaction } from './ports.js';
+import { undoAll } from './undo.js';
+import type { Working } from './working.js';
+
+/** So long a body may take for things of its own before it asks for what is recorded. */
+const GRACE_MS = 500;
+const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
+const NONE = { remaining: null, dueInMs: null, error: null } as const;
+
+type Ended = { readonly value: unknown } | { readonly error: unknown };
+
+export class Turn implements Working {
+  readonly of: TurnOf;
+  readonly ports: TurnPorts;
+  readonly journal = new Journal();
+  readonly asks = new Map<string, Ask>();
+  /** Of turns without progress. */
+  attempt: number;
+  /** What the body asked for and nobody has begun. */
+  #fresh: Ask[] = [];
+  #nth = 0;
+  #running = 0;
+  #body: Ended | null = null;
+  #isOver = false;
+  #pumping = false;
+  #again = false;
+  #missingSince: number | null = null;
+  /** Of a run that failed for good. */
+  #end: TurnEnd | null = null;
+  #restarts: { readonly input: unknown } | null = null;
+  #finish: (end: TurnEnd) => void = () => {};
+
+  constructor(of: TurnOf, ports: TurnPorts) {
+    this.of = of;
+    this.ports = ports;
+    this.attempt = of.attempt;
+  }
+
+  async run(body: () => unknown): Promise<TurnEnd> {
+    if (!this.of.isNew) this.journal.remember(await this.ports.load());
+    const finished = new Promise<TurnEnd>((resolve) => {
+      this.#finish = resolve;
+    });
+    const ended = (how: Ended) => {
+      this.#body = how;
+      this.pump();
+    };
+    const call = async () => body();
+    call().then(
+      (value) => ended({ value }),
+      (error) => ended({ error }),
+    );
+    this.pump();
+    return finished;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Of the body. Never throws: what is wrong rejects the answer, and ends the turn. */
+  ask(of: AskOf): Promise<unknown> {
+    const ask = new Ask(of, ++this.#nth);
+    if (this.#isOver) {
+      const text = `The turn of run ${this.of.id} is over, so "${of.name}" was refused. Let the body wait for everything that it asks for.`;
+      ask.reject(new HoldfastError('JOB_STATE', text));
+      return ask.answer;
+    }
+    const recorded = this.journal.find(of.name);
+    if (this.asks.has(of.name)) this.#stopWith(namedTwice(of.name));
+    else if (recorded && recorded.kind.toLowerCase() !== of.kind.toLowerCase())
+      this.#stopWith(otherKind(of.name, recorded.kind, of.kind));
+    else {
+      this.asks.set(of.name, ask);
+      this.#fresh.push(ask);
+      this.#missingSince = null;
+      this.pump();
+    }
+    return ask.answer;
+  }
+
+  #stopWith(error: HoldfastError): void {
+    this.stop({ kind: 'dead', error });
+  }
+
+  stop(end: TurnEnd): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#finish(end);
+  }
+
+  pump(): void {
+    this.#again = true;
+    if (this.#pumping) return;
+    this.#pumping = true;
+    void this.#drive();
+  }
+
+  async #drive(): Promise<void> {
+    try {
+      while (this.#again && !this.#isOver) {
+        this.#again = false;
+        // The body goes on with what it was given, as far as it can.
+        await tick();
+        if (!this.#isOver) await this.#advance();
+      }
+    } catch (error) {
+      this.stop({ kind: 'threw', error });
+    }
+    this.#pumping = false;
+    if (this.#again && !this.#isOver) this.pump();
+  }
+
+  async #advance(): Promise<void> {
+    const { journal } = this;
+    const next = journal.next();
+    if (next?.held) return;
+    const ask = next && this.asks.get(next.marker.name);
+    if (ask) {
+      journal.given();
+      await ask.settle(next.marker, () => this.ports.outcomes(ask.name));
+      this.#again = true;
+      return;
+    }
+    const missing = next?.marker ?? this.#unasked();
+    if (missing && !this.#isGraceOver()) return;
+    if (journal.undoReason === null) {
+      if (missing) return this.#stopWith(this.#changed(missing));
+      if (this.#begin()) return;
+    }
+    if (this.#running > 0 || journal.isWriting) return;
+    if (journal.undoReason !== null)
+      return this.stop(await undoAll(this, journal.undoReason, this.#end));
+    if (this.#restarts) {
+      await this.ports.restart(this.#restarts.input);
+      return this.stop({ kind: 'restarted' });
+    }
+    if (this.#body) return this.#bodyEnded(this.#body);
+    await this.#sleep();
+  }
+
+  /** Something open that the body has not asked for. */
+  #unasked(): Marker | undefined {
+    for (const marker of this.journal.open.values())
+      if (marker.kind !== 'u' && !this.asks.has(marker.name)) return marker;
+    return undefined;
+  }
+
+  /** Those of which nothing is recorded. */
+  get #new(): Ask[] {
+    return this.#fresh.filter(({ over, name }) => !over && !this.journal.find(name));
+  }
+
+  /** The body does not ask for what is recorded. It may be busy with something of its own. */
+  #isGraceOver(): boolean {
+    if (this.#body) return true;
+    if (this.#new.length === 0 && this.journal.undoReason === null) return false;
+    const now = this.ports.now();
+    this.#missingSince ??= now;
+    if (now - this.#missingSince >= GRACE_MS) return true;
+    void this.ports.pause(GRACE_MS / 5, this.of.signal).then(() => this.pump());
+    return false;
+  }
+
+  #changed({ name, kind }: Marker): HoldfastError {
+    const asked = this.#new.map((one) => one.name);
+    return notAsked(name, kind, this.#body ? null : asked);
+  }
+
+  /** Begins what the body has asked for and nobody has begun. */
+  #begin(): boolean {
+    const body = this.#body;
+    if (this.#fresh.length === 0 || (body && 'error' in body)) return false;
+    let began = false;
+    for (const ask of this.#fresh.splice(0)) {
+      const { effect, kind } = ask.of;
+      if (ask.over || (body && !effect)) continue;
+      ask.begun = true;
+      // A group whose children were written only waits for them.
+      if (!effect || (kind === 'c' && this.journal.open.has(ask.name))) continue;
+      began = true;
+      this.#running++;
+      effect(ask).then(
+        () => this.#effectEnded(),
+        (error) => this.stop({ kind: 'threw', error }),
+      );
+    }
+    return began;
+  }
+
+  #effectEnded(): void {
+    this.#running--;
+    this.pump();
+  }
+
+  async record(marker: Omit<NewMarker, 'place' | 'first'>, isIntent = false): Promise<void> {
+    const { journal } = this;
+    const place = isIntent ? null : journal.takePlace();
+    const undoAsked = await this.ports.record({ ...marker, place, first: journal.isEmpty });
+    await this.#recorded({ ...NONE, ...marker, place });
+    journal.askToUndo(undoAsked);
+  }
+
+  async #recorded(marker: Marker): Promise<void> {
+    if (this.attempt > 1) {
+      await this.ports.progress();
+      this.attempt = 1;
+    }
+    this.journal.add(marker);
+    this.pump();
+  }
+
+  async transact(
+    marker: Pick<NewMarker, 'name' | 'kind' | 'nth' | 'attempt'>,
+    work: TurnTransaction,
+  ): Promise<void> {
+    const place = this.journal.takePlace();
+    try {
+      const written = { ...marker, place, error: null, first: this.journal.isEmpty };
+      const value = await this.ports.transact(written, work);
+      await this.#recorded({ ...NONE, ...marker, place, value });
+    } finally {
+      this.journal.leavePlace(place);
+    }
+  }
+
+  /** The children are written, and the run waits for them from now on. */
+  spawned({ name, nth, of: { kind } }: Ask): void {
+    this.journal.add({ ...NONE, name, kind, nth, place: null, attempt: null, value: null });
+  }
+
+  /** The run begins anew as soon as nothing of this turn runs. */
+  restart(input: unknown): void {
+    this.#restarts ??= { input };
+    this.pump();
+  }
+
+  async #sleep(): Promise<void> {
+    const waiting = [...this.asks.values()].filter(({ begun, over }) => begun && !over);
+    // The body waits for something of its own.
+    if (waiting.length === 0) return;
+    const suspended = await this.suspend(waiting.flatMap(({ wait }) => (wait ? [wait] : [])));
+    for (const ask of waiting) ask.wait = null;
+    if (suspended.state === 'asleep')
+      return this.stop({ kind: 'asleep', dueInMs: suspended.dueInMs });
+    // Steps that are due again.
+    if (suspended.arrived.length === 0)
+      for (const ask of waiting) if (ask.of.tries) this.#fresh.push(ask);
+    this.#again = true;
+  }
+
+  async suspend(waits: readonly NewWait[]): Promise<Suspended> {
+    const { journal } = this;
+    const of = { place: journal.place, first: journal.isEmpty, waits };
+    const suspended = await this.ports.suspend(of);
+    if (suspended.state === 'asleep') return suspended;
+    if (waits.length > 0) journal.isEmpty = false;
+    journal.askToUndo(suspended.undoAsked);
+    for (const { name, place, value } of suspended.arrived) {
+      const { kind = 'w' } = this.asks.get(name)?.of ?? journal.open.get(name) ?? {};
+      journal.add({ ...NONE, name, kind, nth: 0, place, value, attempt: null });
+    }
+    return suspended;
+  }
+
+  #bodyEnded(how: Ended): undefined {
+    if ('value' in how) return void this.stop({ kind: 'returned', value: how.value });
+    const { end, forGood } = endOf(how.error, this.attempt >= this.of.maxAttempts);
+    if (!forGood) return void this.stop(end);
+    this.#end = end;
+    const step = how.error instanceof StepFailed ? { step: how.error.step } : {};
+    this.journal.undoReason = { error: JSON.parse(kept(how.error)), ...step };
+    this.#again = true;
+  }
+}
