@@ -53,7 +53,11 @@ export function copyTypes(from, entries, to) {
     }
     const copy = join(to, relative(from, file));
     mkdirSync(dirname(copy), { recursive: true });
-    writeFileSync(copy, text);
+    // What the file is about is for those who read its source; no editor shows it.
+    writeFileSync(
+      copy,
+      text.replace(/^\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n(?=import |export (?:type )?\{)/, ''),
+    );
   }
 }
 

@@ -32,8 +32,8 @@ interface Aged {
   /** True of a row that is still needed: it is checked again `later`. */
   readonly stands: string;
   readonly later: string;
-  /** What goes with the rows in `gone`, as further CTEs. */
-  readonly also?: string;
+  /** All rows go that have the same value here as a row that is not needed. */
+  readonly by?: string;
 }
 
 /**
@@ -42,7 +42,7 @@ interface Aged {
  * was deleted before: where a long transaction keeps vacuum away, that may be millions of dead rows. A transaction that
  * lasts longer than the retention may leave a row behind.
  */
-const pruneAged = ({ name, table, at, due, stands, later, also = '' }: Aged) =>
+const pruneAged = ({ name, table, at, due, stands, later, by }: Aged) =>
   statement({
     name,
     text: `
@@ -55,7 +55,7 @@ WITH seen AS MATERIALIZED (
   ORDER BY t.${at}
   LIMIT $1::integer
 ), mine AS MATERIALIZED (
-  SELECT s.place, s.stands
+  SELECT s.place, s.stands${by ? `, t.${by}` : ''}
   FROM seen AS s JOIN holdfast.${table} AS t ON t.ctid = s.place
   FOR UPDATE OF t SKIP LOCKED
 ), moved AS (
@@ -63,9 +63,9 @@ WITH seen AS MATERIALIZED (
   WHERE t.ctid = ANY (ARRAY(SELECT m.place FROM mine AS m WHERE m.stands))
 ), gone AS (
   DELETE FROM holdfast.${table} AS t
-  WHERE t.ctid = ANY (ARRAY(SELECT m.place FROM mine AS m WHERE m.stands IS NOT TRUE))
-  RETURNING t.*
-)${also}, counted AS MATERIALIZED (
+  WHERE t.${by ?? 'ctid'} = ANY (ARRAY(SELECT m.${by ?? 'place'} FROM mine AS m WHERE m.stands IS NOT TRUE))
+  RETURNING 1
+), counted AS MATERIALIZED (
   SELECT count(*) AS seen, max(s.at) AS last, (SELECT count(*) FROM mine) AS mine FROM seen AS s
 )
 SELECT (SELECT count(*) FROM gone) AS pruned, c.seen, least(
@@ -112,9 +112,7 @@ export const pruneEffects = pruneAged({
   later: `now() - ${setting('effect_retention')} * 0.875`,
 });
 
-const OF_GONE = 'WHERE s.run_id = ANY (ARRAY(SELECT g.run_id FROM gone AS g))';
-
-/** A run's first marker says when the run is looked at; all of it goes together. */
+/** A run's first marker says when the run is looked at; all of them go together. */
 export const pruneSteps = pruneAged({
   name: 'prune_steps',
   table: 'inbox_steps',
@@ -122,21 +120,18 @@ export const pruneSteps = pruneAged({
   due: `now() - ${setting('effect_retention')}`,
   stands: inQueue('t.run_id'),
   later: `now() - ${setting('effect_retention')} * 0.875`,
-  also: `, steps AS (
-  DELETE FROM holdfast.inbox_steps AS s ${OF_GONE} AND s.check_at IS NULL
-), children AS (
-  DELETE FROM holdfast.inbox_children AS s ${OF_GONE}
-)`,
+  by: 'run_id',
 });
 
-export const pruneSignals = pruneAged({
-  name: 'prune_signals',
-  table: 'inbox_signals',
-  at: 'check_at',
-  due: `now() - ${setting('effect_retention')}`,
-  stands: inQueue('t.run_id'),
-  later: `now() - ${setting('effect_retention')} * 0.875`,
-});
+const ofRuns = (name: string, table: string) =>
+  pruneAged({
+    ...{ name, table, at: 'check_at', due: `now() - ${setting('effect_retention')}` },
+    stands: inQueue('t.run_id'),
+    later: `now() - ${setting('effect_retention')} * 0.875`,
+  });
+
+export const pruneSignals = ofRuns('prune_signals', 'inbox_signals');
+export const pruneChildren = ofRuns('prune_children', 'inbox_children');
 
 export type AgedPruning = typeof pruneIdempotency;
 

@@ -5,7 +5,6 @@
 import type pg from 'pg';
 import { HoldfastError } from '../job/errors/errors.js';
 import { describeError } from '../job/errors/failure.js';
-import type { JobDefinition } from '../job/job.js';
 import type { Duration } from '../job/options/duration.js';
 import { checkKnown } from '../job/options/known-options.js';
 import { VERSION } from '../job/options/version.js';
@@ -17,10 +16,9 @@ import { type BoundedLogger, boundedLogger } from '../postgres/log/bounded-log.j
 import { childLogger } from '../postgres/log/log.js';
 import { engineExecutor } from '../postgres/queryable.js';
 import { checkSchema } from '../schema/migrate.js';
-import type { Signals, WorkflowDefinition } from '../workflow/definition.js';
-import type { WorkflowBody } from '../workflow/flow.js';
 import { MAX_CONNECTIONS, type WorkerDeps } from './deps.js';
 import { emitterOf, noStats, type WorkerStats } from './events.js';
+import { Handling } from './handlers.js';
 import { monotonicMs } from './lease/protocol.js';
 import { type Loops, newLoops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
@@ -33,14 +31,7 @@ import {
   typesOf,
   workflowRoute,
 } from './routes.js';
-import { aloneHandler } from './run/batch.js';
-import type { Handler, Route } from './run/handler-context.js';
-import {
-  type BatchHandler,
-  type BatchOptions,
-  type JobHandler,
-  resolveBatch,
-} from './run/handler-context.js';
+import type { Route } from './run/handler-context.js';
 import {
   metadataOf,
   newRegistration,
@@ -53,7 +44,7 @@ import { systemTime } from './time.js';
 type State = 'new' | 'starting' | 'running' | 'stopping' | 'stopped';
 
 /** Runs your handlers. Make it with `hf.worker()`. */
-export class Worker {
+export class Worker extends Handling {
   /** How many jobs this worker has claimed, and how they ended. */
   readonly stats: WorkerStats = noStats();
   readonly #deps: WorkerDeps;
@@ -61,7 +52,6 @@ export class Worker {
   readonly #log: BoundedLogger;
   readonly #outage: ReturnType<typeof outageOf>;
   readonly #events: ReturnType<typeof emitterOf>;
-  readonly #routes = new Map<string, Route>();
   readonly #halt = new AbortController();
   #state: State = 'new';
   readonly #firstId = newWorkerId();
@@ -75,6 +65,7 @@ export class Worker {
   });
 
   constructor(deps: WorkerDeps, options: WorkerOptions) {
+    super();
     this.#deps = deps;
     // Refused here and not in the middle of the start.
     sendable(deps.address);
@@ -94,65 +85,10 @@ export class Worker {
   /** What is handled, by type, and the time limit of handlers: for the test kit, which runs them itself. */
   get handlers() {
     const { timeoutMs } = this.#settings;
-    return { routes: this.#routes as ReadonlyMap<string, Route>, timeoutMs };
+    return { routes: this.routes as ReadonlyMap<string, Route>, timeoutMs };
   }
 
-  /**
-   * Adds the handler of a job. Call it before `run()`.
-   * @example worker.handle(sendReceipt, async ({ payload }) => mail.send(payload.orderId));
-   */
-  handle<Input, Payload, Result>(
-    job: JobDefinition<Input, Payload, Result>,
-    handler: JobHandler<Payload, NoInfer<Result>>,
-  ): this {
-    this.#checkNew('add handlers before run()');
-    addRoute(this.#routes, 'handle()', job, handler, () => ({
-      handler: handler as unknown as Handler,
-    }));
-    return this;
-  }
-
-  /**
-   * Adds a handler that gets several jobs at once. `job.done(result)` completes one and `job.fail(error)` fails one. When
-   * the handler returns, jobs you did not settle are completed; when it throws, they fail.
-   * @example
-   * worker.handleMany(sendReceipt, { max: 50 }, async (jobs) => {
-   *   const refused = await mail.sendAll(jobs.map(({ payload }) => payload.orderId));
-   *   for (const job of jobs) if (refused.has(job.payload.orderId)) job.fail(new Error('refused'));
-   * });
-   */
-  handleMany<Input, Payload, Result>(
-    job: JobDefinition<Input, Payload, Result>,
-    options: BatchOptions,
-    handler: BatchHandler<Payload, NoInfer<Result>>,
-  ): this {
-    this.#checkNew('add handlers before run()');
-    addRoute(this.#routes, 'handleMany()', job, handler, () => {
-      const many = resolveBatch(options, handler);
-      return { many, handler: aloneHandler(many) };
-    });
-    return this;
-  }
-
-  /**
-   * Adds the body of a workflow; for several versions, an object of bodies by version. A run keeps the version it began with.
-   * @example worker.workflow(checkout, async (flow, order) => flow.step('charge', ({ key }) => bank.charge(order, { key })));
-   */
-  workflow<Input, Signal extends Signals, Result, Payload>(
-    definition: WorkflowDefinition<Input, Signal, Result, Payload>,
-    bodies:
-      | WorkflowBody<Payload, Signal, NoInfer<Result>>
-      // biome-ignore lint/suspicious/noExplicitAny: an older version began with another input
-      | Readonly<Record<number, WorkflowBody<any, Signal, NoInfer<Result>>>>,
-  ): this {
-    this.#checkNew('add handlers before run()');
-    const workflow = workflowRoute(definition, bodies);
-    const handler = () => undefined;
-    addRoute(this.#routes, 'workflow()', definition, handler, () => ({ handler, workflow }));
-    return this;
-  }
-
-  #checkNew(instead: string): void {
+  protected checkNew(instead: string): void {
     if (this.#state === 'new') return;
     throw new HoldfastError('WORKER_STATE', `The worker is ${this.#state}; ${instead}.`);
   }
@@ -162,7 +98,7 @@ export class Worker {
    * @example await worker.run();
    */
   async run(): Promise<void> {
-    this.#checkNew('make a new one to run again');
+    this.checkNew('make a new one to run again');
     const leave = this.#deps.enter(this);
     this.#state = 'starting';
     const release = this.#settings.handleSignals
@@ -187,7 +123,7 @@ export class Worker {
     const log = this.#log;
     const halt = this.#halt.signal;
     const reportError = this.#reportError;
-    const routes = this.#routes;
+    const routes = this.routes;
     const queues = queuesToServe(routes, this.#settings.queues);
     const pooled = this.#deps.pooler ?? (await findPooler({ halt, reportError }, address, log));
     if (pooled && this.#deps.direct === null) {

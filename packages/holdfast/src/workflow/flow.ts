@@ -2,8 +2,8 @@
 import type pg from 'pg';
 import type { EnqueueOptions, JobDefinition, PayloadOf } from '../job/job.js';
 import type { Duration } from '../job/options/duration.js';
-import type { RetryFunction, RetryOptions } from '../job/retry.js';
 import type { Kept, Stored } from '../job/options/stored.js';
+import type { RetryFunction, RetryOptions } from '../job/retry.js';
 import type { Logger } from '../postgres/log/log.js';
 import type { Signals } from './definition.js';
 import type { KeptError } from './errors.js';

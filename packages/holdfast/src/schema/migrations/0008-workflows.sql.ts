@@ -64,14 +64,17 @@ CREATE INDEX inbox_signals_check_idx ON holdfast.inbox_signals USING brin (check
 
 -- What came of the children of a step. Not of those that completed without a result.
 CREATE TABLE holdfast.inbox_children (
-  run_id  uuid NOT NULL,
-  n       integer NOT NULL,
-  step    text NOT NULL,
+  run_id   uuid NOT NULL,
+  -- When maintenance looks whether the run is still there.
+  check_at timestamptz NOT NULL DEFAULT now(),
+  n        integer NOT NULL,
+  step     text NOT NULL,
   -- c completed, d dead letter, x cancelled
-  outcome "char" NOT NULL,
-  value   jsonb,
+  outcome  "char" NOT NULL,
+  value    jsonb,
   CONSTRAINT inbox_children_pkey PRIMARY KEY (run_id, step, n)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX inbox_children_check_idx ON holdfast.inbox_children USING brin (check_at) WITH (autosummarize = on);
 
 -- Whoever may work in the queue, or look at it, may do so here.
 DO $do$

@@ -55,7 +55,6 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   #over: 'returned' | 'failed' | null = null;
   /** Its time limit, once that is over. */
   #timeoutMs: number | null = null;
-
   readonly #job: Route['job'];
   /** What is wrong with the result: the job becomes a dead letter. */
   refusedResult: unknown = null;

@@ -11,8 +11,8 @@ import {
 } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
-import type { QueueName } from '../../job/queue-name.js';
 import type { Kept, Stored } from '../../job/options/stored.js';
+import type { QueueName } from '../../job/queue-name.js';
 import type { Logger } from '../../postgres/log/log.js';
 import type { Queryable } from '../../postgres/queryable.js';
 
