@@ -2031,6 +2031,7 @@ CREATE TABLE holdfast.inbox_archive (
 
 CREATE TABLE holdfast.inbox_children (
   run_id uuid NOT NULL,
+  check_at timestamp with time zone NOT NULL DEFAULT now(),
   n integer NOT NULL,
   step text NOT NULL,
   outcome "char" NOT NULL,
@@ -2284,6 +2285,8 @@ CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
 CREATE INDEX inbox_archive_id_idx ON holdfast.inbox_archive USING brin (id uuid_minmax_multi_ops) WITH (autosummarize='on', pages_per_range='32');
+
+CREATE INDEX inbox_children_check_idx ON holdfast.inbox_children USING brin (check_at) WITH (autosummarize='on');
 
 CREATE INDEX inbox_dead_idx ON holdfast.inbox USING btree (id) WHERE (available_at = 'infinity'::timestamp with time zone);
 
