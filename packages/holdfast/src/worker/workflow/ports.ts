@@ -87,17 +87,16 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
   }
 
   /** The transaction of a step, on the caller's pool. */
-  async function transact(marker: Omit<NewMarker, 'value' | 'ms'>, work: TurnTransaction) {
+  async function transact(marker: Transacted, work: TurnTransaction) {
     const from = io.now();
-    let value: string | null = null;
     try {
       return await withClient(pool, async (client) => {
         let committing = false;
         try {
           await client.query('BEGIN');
-          value = await work(client);
-          const written = { ...marker, value, ms: Math.round(io.now() - from) };
-          const state = await recordIn(executor(client), names, owner, written);
+          const made = await work(client);
+          const written = { ...marker, ...made, ms: Math.round(io.now() - from) };
+          const { state, undoAsked } = await recordIn(executor(client), names, owner, written);
           if (state === 'lost') throw lost(`the transaction "${marker.name}"`);
           if (state === 'stands') throw new Stands();
           committing = true;
@@ -106,7 +105,7 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
             throw jobState(
               `A query that failed broke the transaction "${marker.name}" of run ${id}, so nothing was committed. Wait for every query inside of the transaction.`,
             );
-          return value;
+          return { ...made, undoAsked };
         } catch (error) {
           const unknown = committing && (error as { code?: unknown } | null)?.code === undefined;
           await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
@@ -117,28 +116,28 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
     } catch (error) {
       if (!(error instanceof Unknown) && !(error instanceof Stands)) throw error;
       const found = await standing(marker, error instanceof Unknown);
-      if (found) return found.value;
+      if (found) return found;
       throw error instanceof Unknown ? error.cause : lost(`the transaction "${marker.name}"`);
     }
   }
 
   /** What stands of a step whose COMMIT may have been done. `wait`: until the transaction that did it has ended. */
-  async function standing(marker: Omit<NewMarker, 'value' | 'ms'>, wait: boolean) {
+  async function standing(marker: Transacted, wait: boolean) {
     const asked = await untilDone(
       io.abandoned,
       async () => {
         const probe = async (tx: Queryable) => {
-          await recordIn(executor(tx), names, owner, { ...marker, value: null, ms: null });
+          const probed = { ...marker, value: null, ms: null, place: 0 };
+          await recordIn(executor(tx), names, owner, probed);
           throw new Probed();
         };
         if (wait)
           await own(probe).catch((error) => {
             if (!(error instanceof Probed)) throw error;
           });
-        const history = await io.load({ owner });
-        return {
-          of: history.markers.find(({ name, place }) => name === marker.name && place !== null),
-        };
+        const { markers, undoAsked } = await io.load({ owner });
+        const found = markers.find(({ name, place }) => name === marker.name && place !== null);
+        return { of: found && { value: found.value, place: found.place as number, undoAsked } };
       },
       (error) => {
         if (!mayPass(error)) throw error;
@@ -182,6 +181,8 @@ async function prepareChildren(...[items, limits]: Parameters<typeof prepareJobs
     );
   return jobs;
 }
+
+type Transacted = Omit<NewMarker, 'value' | 'ms' | 'place'>;
 
 class Unknown extends Error {
   constructor(cause: unknown) {

@@ -35,8 +35,17 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
   async function drain(): Promise<void> {
     while (waiting.length > 0) {
       const worker = waiting[0]?.item.owner.workerId;
+      // A turn that has lost its run must not write under the fence of the one that has it now.
+      const generations = new Map<string, number>();
       let count = 0;
-      while (count < MAX_ROWS && waiting[count]?.item.owner.workerId === worker) count++;
+      while (count < MAX_ROWS) {
+        const owner = waiting[count]?.item.owner;
+        if (!owner || owner.workerId !== worker) break;
+        const { id, generation } = owner;
+        if ((generations.get(id) ?? generation) !== generation) break;
+        generations.set(id, generation);
+        count++;
+      }
       await send(waiting.splice(0, count));
     }
     busy = false;

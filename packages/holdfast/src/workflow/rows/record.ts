@@ -86,7 +86,7 @@ export const recordInTransaction = statement({
   name: 'record_step_in',
   text: `
 WITH owned AS MATERIALIZED (
-  SELECT i.id FROM holdfast.inbox AS i
+  SELECT i.id, i.undo_asked FROM holdfast.inbox AS i
   WHERE i.id = $2::text::uuid AND i.lease_generation = $3::text::bigint AND i.claimed_by = $1::text
     AND i.status = 'processing' AND i.lease_expires_at > statement_timestamp()
   FOR SHARE
@@ -102,18 +102,19 @@ WITH owned AS MATERIALIZED (
   RETURNING s.name
 )
 SELECT CASE WHEN NOT EXISTS (SELECT FROM owned) THEN 'lost' WHEN NOT EXISTS (SELECT FROM written) THEN 'stands'
-  ELSE 'written' END AS state`,
-  columns: { state: text },
+  ELSE 'written' END AS state, (SELECT o.undo_asked FROM owned AS o)`,
+  columns: { state: text, undo_asked: text.orNull },
 });
 
-/** `stands`: an earlier transaction of this step committed after all, so this one must not. */
+/** `stands`: an earlier transaction of this step committed after all, so this one must not. `undoAsked`: why the run is to be undone. */
 export async function recordIn(db: Executor, names: Names, owner: Owner, marker: NewMarker) {
   const { name, kind, nth, place, ms, attempt, value, first } = marker;
   const { workerId, id, generation } = owner;
   const all = [workerId, id, generation, name, kind, nth, place, ms, attempt, value, first];
   const params = all.map((one) => (one === null ? null : String(one)));
   const [row] = await db.run(recordInTransaction, names, params);
-  return row?.state as 'lost' | 'stands' | 'written';
+  const state = row?.state as 'lost' | 'stands' | 'written';
+  return { state, undoAsked: row?.undoAsked ?? null };
 }
 
 /** What a turn reads first: for each run a row about itself, and one for each marker, in order of their places. */
@@ -175,7 +176,13 @@ export async function progress(db: Executor, names: Names, owner: Owner): Promis
   ]);
 }
 
-/** Anew, in place: its markers are gone, and it is due at once with another input. Signals that nobody took stay. */
+/**
+ * Anew, in place: its markers are gone, and it is due at once with another input. Third parties see new keys. Signals that
+ * nobody took stay, and those that were taken with a key, for as long as effects are known: it may be sent again.
+ */
+const KEYED = `(s.key IS NOT NULL AND s.sent_at > now() -
+    (SELECT q.effect_retention FROM holdfast.queues AS q WHERE q.name = 'inbox'))`;
+
 export const restartRun = statement({
   name: 'restart_run',
   text: `
@@ -186,11 +193,19 @@ WITH mine AS (
   WHERE ${ALL_FENCED}
   RETURNING i.id, i.available_at, i.partition_bucket
 ), steps AS (
-  DELETE FROM holdfast.inbox_steps AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m))
+  DELETE FROM holdfast.inbox_steps AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.name <> '#'
+), round AS (
+  INSERT INTO holdfast.inbox_steps AS r (run_id, check_at, place, nth, kind, name)
+  SELECT m.id, now(), 0, 1, '#', '#' FROM mine AS m
+  ON CONFLICT (run_id, name) DO UPDATE SET nth = r.nth + 1
 ), children AS (
   DELETE FROM holdfast.inbox_children AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m))
 ), signals AS (
-  DELETE FROM holdfast.inbox_signals AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.taken_by IS NOT NULL
+  DELETE FROM holdfast.inbox_signals AS s
+  WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.taken_by IS NOT NULL AND NOT ${KEYED}
+), keyed AS (
+  UPDATE holdfast.inbox_signals AS s SET taken_by = '#'
+  WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.taken_by <> '#' AND ${KEYED}
 )
 SELECT m.id, m.available_at::text AS run_at, m.partition_bucket FROM mine AS m`,
   columns: { id: uuid, run_at: text, partition_bucket: int4 },
