@@ -377,7 +377,8 @@ DECLARE
 BEGIN
   FOR step IN
     SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND (s.place IS NULL OR s.place > last) AND s.kind IN ('w', 'z', 'c')
+    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
     ORDER BY s.place, s.kind <> 'w', s.nth
   LOOP
     IF step.place IS NOT NULL THEN
@@ -2336,7 +2337,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-le
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '8ff0245ae8f78871');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');

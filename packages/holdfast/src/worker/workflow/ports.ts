@@ -101,15 +101,16 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
           if (state === 'stands') throw new Stands();
           committing = true;
           const ended = await client.query('COMMIT');
+          committing = false;
           if (ended?.command === 'ROLLBACK')
             throw jobState(
               `A query that failed broke the transaction "${marker.name}" of run ${id}, so nothing was committed. Wait for every query inside of the transaction.`,
             );
           return { ...made, undoAsked };
         } catch (error) {
-          const unknown = committing && (error as { code?: unknown } | null)?.code === undefined;
           await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
-          if (unknown) throw new Unknown(error);
+          // Whatever it says: the answer may have been lost with the connection, or have come too late.
+          if (committing) throw new Unknown(error);
           throw error;
         }
       });

@@ -10,8 +10,10 @@ import type { History } from '../rows/record.js';
 export class Journal {
   /** No marker of the run stands yet. */
   isEmpty = true;
+  /** The last place of what has ended. */
+  known = 0;
   /** The last place that is taken. */
-  place = 0;
+  #taken = 0;
   /** How often the run was retried after it had undone what it did. */
   round = 0;
   /** Why it undoes what it did. */
@@ -32,7 +34,7 @@ export class Journal {
   remember({ undoAsked, markers }: History, now: number): void {
     this.isEmpty = markers.length === 0;
     for (const marker of markers) {
-      this.place = Math.max(this.place, marker.place ?? 0);
+      this.#reach(marker.place ?? 0);
       if (marker.name === UNDOING) {
         this.undoReason = JSON.parse(marker.value ?? '{}');
         this.undoRecorded = true;
@@ -82,8 +84,13 @@ export class Journal {
 
   /** For a marker that is written now. */
   takePlace(): number {
-    this.#writing.add(++this.place);
-    return this.place;
+    this.#writing.add(++this.#taken);
+    return this.#taken;
+  }
+
+  #reach(place: number): void {
+    this.known = Math.max(this.known, place);
+    this.#taken = Math.max(this.#taken, place);
   }
 
   leavePlace(place: number): void {
@@ -107,7 +114,7 @@ export class Journal {
       this.open.set(marker.name, marker);
       return;
     }
-    this.place = Math.max(this.place, marker.place);
+    this.#reach(marker.place);
     this.open.delete(marker.name);
     this.#writing.delete(marker.place);
     if (marker.kind === 'u') this.undone.set(marker.name, marker);

@@ -269,7 +269,7 @@ export class Turn implements Working {
 
   async suspend(waits: readonly NewWait[]): Promise<Suspended> {
     const { journal } = this;
-    const of = { place: journal.place, first: journal.isEmpty, waits };
+    const of = { place: journal.known, first: journal.isEmpty, waits };
     const suspended = await this.ports.suspend(of);
     if (suspended.state === 'asleep') return suspended;
     if (waits.length > 0) journal.isEmpty = false;

@@ -6,8 +6,8 @@ export const arrive: FunctionFile = {
   of: 'queue',
   text: `
 -- Of a run whose row the caller has locked: what it waits for and is there gets the next places after \`last\`. Signals, each
--- taken by the wait that asked first; times that have come; groups whose last child has ended. What an earlier call gave a
--- place comes first, because its answer was lost: the caller knows nothing beyond \`last\`.
+-- taken by the wait that asked first; times that have come; groups whose last child has ended. What has a
+-- place beyond \`last\` comes first: it ended, and the answer that said so was lost.
 CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer)
   RETURNS TABLE (name text, place integer, value text)
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $fn$
@@ -18,7 +18,8 @@ DECLARE
 BEGIN
   FOR step IN
     SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND (s.place IS NULL OR s.place > last) AND s.kind IN ('w', 'z', 'c')
+    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
     ORDER BY s.place, s.kind <> 'w', s.nth
   LOOP
     IF step.place IS NOT NULL THEN
