@@ -57,8 +57,8 @@ export function testRuns(
       return made;
     },
     job<Input>(name: string, handler: (input: Input) => unknown) {
-      const made = job<Input, unknown>(name, { maxAttempts: 1, retry: SOON });
-      handlers.push((of) => of.handle(made, ({ payload }) => handler(payload as Input) as never));
+      const made = job<Input, unknown>(name as never, { maxAttempts: 1, retry: SOON });
+      handlers.push((of) => of.handle(made, ({ payload }) => handler(payload as never) as never));
       return made;
     },
     async start(of: Run, input: unknown = null): Promise<string> {

@@ -84,7 +84,7 @@ test('a child that is cancelled is a result too', async () => {
   expect((await runs.end(parent, id)).result).toEqual([{ status: 'cancelled' }]);
 });
 
-const holds = new Map<number, ReturnType<typeof gate>>();
+const holds = new Map<number, ReturnType<typeof gate<void>>>();
 const held = runs.job<number>('held', async (n) => {
   await holds.get(n)?.opened;
   return n;

@@ -75,7 +75,7 @@ const patient = runs.workflow('patient', async (flow) => {
         flaky.push(attempt);
         throw new Error('not yet');
       },
-      { maxAttempts: 2, retry: { base: 60_000, cap: 60_000 } },
+      { maxAttempts: 2, retry: () => 60_000 },
     )
     .catch(() => undefined);
   for (let n = 0; n < 3; n++) await flow.wait(`poke ${n}`, 'poke');

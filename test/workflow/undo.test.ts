@@ -83,7 +83,7 @@ test.each(['as it is', 'ship'])(
   },
 );
 
-const holds = new Map<string, ReturnType<typeof gate>>();
+const holds = new Map<string, ReturnType<typeof gate<void>>>();
 const waits = runs.workflow(
   'waits',
   async (flow, how: string) => {
@@ -182,11 +182,11 @@ let refunds = 0;
 const backsOff = runs.workflow('backs_off', async (flow) => {
   // Waits for its next try all the while, and is overdue.
   const other = flow.step('other', () => Promise.reject(new Error('no')), {
-    ...{ maxAttempts: 9, retry: { base: 260, cap: 260 } },
+    ...{ maxAttempts: 9, retry: () => 260 },
   });
   other.catch(() => undefined);
   await flow.step('charge', () => 1, {
-    ...{ maxAttempts: 3, retry: { base: 600, cap: 600 } },
+    ...{ maxAttempts: 3, retry: () => 600 },
     undo: () => {
       refunds++;
       if (refunds === 1) throw new Error('the bank is closed');
