@@ -58,6 +58,9 @@ const INSIDE = 'the object in memory';
 const STAYS = 'jobs of flows stay';
 const OF_SCHEDULER = 'its scheduler moves, or stays with its jobs';
 const LOGS = 'its log lines are not moved';
+const COPY = 'the job has it itself';
+const KEY_OF_SCHEDULE =
+  'the deduplication of its jobs is not moved: a schedule here gives them no key';
 const STALLED = 'how often it stalled is not moved';
 const REMOVAL =
   'removeOnComplete and removeOnFail are not moved: set `archiveRetention` of the queue';
@@ -90,9 +93,9 @@ export const JOB: Fields = {
   nextRepeatableJobId: { moot: OF_SCHEDULER },
   nextRepeatableJobKey: { moot: OF_SCHEDULER },
   deduplicationId: { to: 'a unique key' },
-  /** The name of the same before it was called deduplication. */
-  debounceId: { to: 'a unique key' },
+  debounceId: { moot: 'the older name of deduplicationId' },
   queue: { moot: INSIDE },
+  backend: { moot: INSIDE },
   queueQualifiedName: { moot: INSIDE },
   queueName: { moot: INSIDE },
   prefix: { moot: INSIDE },
@@ -104,10 +107,10 @@ export const JOB: Fields = {
 
 export const JOB_OPTIONS: Fields = {
   attempts: { to: 'maxAttempts' },
-  jobId: { to: 'the idempotency key' },
-  delay: { to: 'runAt' },
-  timestamp: { to: 'runAt' },
-  priority: { to: 'the priority' },
+  jobId: { moot: COPY },
+  delay: { moot: COPY },
+  timestamp: { moot: COPY },
+  priority: { moot: COPY },
   lifo: { moot: 'jobs are read in the order in which BullMQ would run them' },
   backoff: { lost: LOST.retry },
   removeOnComplete: { lost: REMOVAL, when: (value) => value !== undefined && value !== null },
@@ -141,13 +144,22 @@ export const JOB_OPTIONS: Fields = {
   },
 };
 
+/** Those of the template of a scheduler. */
+export const TEMPLATE_OPTIONS: Fields = {
+  ...JOB_OPTIONS,
+  priority: { to: 'the priority', lost: LOST.priority, when: isFine },
+  deduplication: { lost: KEY_OF_SCHEDULE },
+  debounce: { lost: KEY_OF_SCHEDULE },
+  telemetry: { lost: 'the trace context of its jobs is not moved' },
+};
+
 export const SCHEDULER: Fields = {
   key: { to: 'the name' },
-  id: { to: 'the name' },
+  id: { moot: 'the same as its key' },
   name: { to: 'the type' },
   pattern: { to: 'cron' },
   every: { to: 'every', lost: 'the interval begins with 1970, and not with the first run' },
-  tz: { to: 'timezone', lost: 'its timezone is not moved', when: (_, { pattern }) => !pattern },
+  tz: { to: 'timezone' },
   limit: { moot: 'one with a limit of runs stays' },
   startDate: { moot: 'one that has not begun stays' },
   endDate: { moot: 'one with an end date stays' },
@@ -244,7 +256,7 @@ export function toSchedule(queue: string, one: Scheduler): SourceSchedule {
     ...{ maxAttempts: template?.opts?.attempts ?? 1, catchUp: 'none', stays: stayingOf(one) },
     warnings: [
       ...lossesOf(SCHEDULER, one as unknown as Values),
-      ...lossesOf(JOB_OPTIONS, template?.opts ?? {}, 'opts.'),
+      ...lossesOf(TEMPLATE_OPTIONS, template?.opts ?? {}, 'opts.'),
     ],
   };
 }

@@ -167,10 +167,10 @@ export const SCHEDULE_OPTIONS: Fields = {
     ]),
   ),
   ...Object.fromEntries(
-    [
-      ...['retentionSeconds', 'retentionMinutes', 'retentionHours', 'retentionDays'],
-      ...['keepUntil'],
-    ].map((name) => [name, { lost: KEEP_OF_SCHEDULE }]),
+    ['retentionSeconds', 'retentionMinutes', 'retentionHours', 'retentionDays'].map((name) => [
+      name,
+      { lost: KEEP_OF_SCHEDULE },
+    ]),
   ),
   deleteAfterSeconds: { lost: DELETION },
   heartbeatSeconds: { lost: HEARTBEAT },
