@@ -10,6 +10,10 @@ import { holdfast } from '../packages/holdfast/dist/index.js';
 const jobs = Number(process.argv[2] ?? 300_000);
 const CLI = fileURLToPath(new URL('../packages/holdfast/dist/cli.js', import.meta.url));
 const TABLES = new URL('../test/support/import/pg-boss.sql', import.meta.url);
+const QUEUE = `
+INSERT INTO pgboss.queue (name, policy, retry_limit, retry_delay, retry_backoff, expire_seconds, retention_seconds,
+  deletion_seconds, partition, table_name)
+VALUES ('send_receipt', 'standard', 2, 0, false, 900, 1209600, 604800, false, 'job_common')`;
 const FILL = `
 INSERT INTO pgboss.job (name, data, policy, singleton_key)
 SELECT 'send_receipt', jsonb_build_object('orderId', n, 'to', 'customer-' || n || '@example.com'), 'standard',
@@ -25,6 +29,7 @@ try {
   client.on('error', () => {});
   await client.connect();
   await client.query(readFileSync(TABLES, 'utf8'));
+  await client.query(QUEUE);
   await client.query(FILL, [jobs]);
   await client.query('VACUUM (ANALYZE) pgboss.job');
   const started = performance.now();

@@ -100,9 +100,10 @@ async function eachBatch(
   work: Work,
 ): Promise<void> {
   const read = `${texts.read}${wanted.dry ? '' : '\nFOR UPDATE OF j SKIP LOCKED'}`;
-  const one = (ids: string[]) =>
-    withTransaction(pool, async (client) => {
-      await client.query(byIndex(true));
+  // The next batch is read while this one is written, and is written when this one has committed.
+  const one = async (ids: string[], before: Promise<boolean>): Promise<boolean> => {
+    const after = await withTransaction(pool, async (client) => {
+      await client.query(`SET LOCAL idle_in_transaction_session_timeout = 0; ${byIndex(true)}`);
       const { rows } = await client.query(read, [ids, wanted.maxPayloadBytes, wanted.failed]);
       await client.query(byIndex(false));
       const jobs = rows.map((row) => toJob(row));
@@ -111,8 +112,19 @@ async function eachBatch(
         await client.query(texts.remove, [gone]);
         return 0;
       };
+      if (!(await before)) return () => false;
       return work({ jobs, tx: same ? (client as Query) : null, remove });
     });
+    return after();
+  };
+  let last = Promise.resolve(true);
+  /** Whether to go on after the batch before. */
+  const begin = (ids: string[]): Promise<boolean> => {
+    const before = last;
+    last = one(ids, before);
+    last.catch(() => undefined);
+    return before;
+  };
   await withClient(pool, (client) =>
     inTransaction(client, async () => {
       await client.query(`
@@ -125,14 +137,15 @@ async function eachBatch(
           ids.push(row.id);
           bytes += Number(row.bytes);
           if (ids.length < wanted.batch && bytes < BATCH_BYTES) continue;
-          if (!(await one(ids))()) return;
+          if (!(await begin(ids))) return;
           [ids, bytes] = [[], 0];
         }
         if (rows.length < FETCH) break;
       }
-      if (ids.length > 0) (await one(ids))();
+      if (ids.length > 0) await begin(ids);
     }),
-  );
+  ).finally(() => last.catch(() => undefined));
+  await last;
 }
 
 const namesOf = ({ only, failed }: Wanted) => [only.length > 0 ? only : null, failed];
