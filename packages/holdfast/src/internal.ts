@@ -128,3 +128,6 @@ export { settleOutcome } from './worker/settle/outcome.js';
 export { newSettler, type Settler } from './worker/settle/settler.js';
 export { systemTime, type Time } from './worker/time.js';
 export { Worker } from './worker/worker.js';
+export { newRunsIo } from './worker/workflow/runs-io.js';
+export { isWorkflow } from './workflow/definition.js';
+export { wakeRuns } from './workflow/rows/signal.js';

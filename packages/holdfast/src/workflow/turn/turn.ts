@@ -18,7 +18,9 @@ import type { Working } from './working.js';
 
 /** So long a body may take for things of its own before it asks for what is recorded. */
 const GRACE_MS = 500;
-const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** Goes on under the fake timers of a test, which would stand still. */
+const soon = setImmediate;
+const tick = () => new Promise<void>((resolve) => soon(resolve));
 const NONE = { remaining: null, dueInMs: null, error: null } as const;
 
 type Ended = { readonly value: unknown } | { readonly error: unknown };
