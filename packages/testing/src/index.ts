@@ -24,3 +24,14 @@ export {
   type TestOutcome,
   testJob,
 } from './test-job.js';
+export type { Fakes } from './workflow/fakes.js';
+export {
+  type ScriptedSignal,
+  type TestBodies,
+  TestRun,
+  type TestRunResult,
+  type TestStep,
+  type TestWorkflowOptions,
+  testWorkflow,
+  type WorkflowScript,
+} from './workflow/test-workflow.js';

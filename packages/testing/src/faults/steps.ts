@@ -98,6 +98,21 @@ export function watchedExecutor(db: Executor): Executor {
 const textOf = (query: unknown) =>
   typeof query === 'string' ? query : String((query as { text?: unknown } | null)?.text ?? '');
 
+/** By what a handler was given, the client behind it. */
+const clientsOf = new WeakMap<object, WatchedClient>();
+
+/** What the transaction on this client is called where its COMMIT is struck. */
+export function nameTransaction(tx: object, name: string): void {
+  const client = clientsOf.get(tx);
+  if (client) client.transaction = name;
+}
+
+function commitOf(transaction: string | null): Step {
+  if (transaction === null) return COMMIT;
+  const name = `the COMMIT of ${transaction}`;
+  return { kind: 'commit', name, moment: `before ${name} was sent` };
+}
+
 const isBegin = (text: string) => /^\s*(BEGIN|START\s+TRANSACTION)\b/i.test(text);
 const isCommit = (text: string) => /^\s*(COMMIT|END)\b/i.test(text);
 const isRollback = (text: string) => /^\s*(ROLLBACK|ABORT)\b(?!\s+TO\b)/i.test(text);
@@ -113,6 +128,8 @@ export class WatchedClient {
   readonly #client: pg.PoolClient;
   readonly #watcher: Watcher;
   readonly #query: Query;
+  /** What it is called. */
+  transaction: string | null = null;
   #inTransaction = false;
   #cut = false;
   #released = false;
@@ -126,7 +143,7 @@ export class WatchedClient {
 
   /** What the handler gets: the client, with every query and its release seen here. */
   proxy(): pg.PoolClient {
-    return new Proxy(this.#client, {
+    const made = new Proxy(this.#client, {
       get: (client, name) => {
         if (name === 'query') return (...given: unknown[]) => this.#asked(given);
         if (name === 'release') return (error?: Error | boolean) => this.release(error);
@@ -134,6 +151,8 @@ export class WatchedClient {
         return typeof value === 'function' ? value.bind(client) : value;
       },
     });
+    clientsOf.set(made, this);
+    return made;
   }
 
   /** `pg` returns a query object that sends by itself, such as a cursor, and nothing beside a callback. */
@@ -163,9 +182,10 @@ export class WatchedClient {
   }
 
   #stepOf(text: string): Step | null {
-    if (isCommit(text) && this.#inTransaction) return COMMIT;
+    if (isCommit(text) && this.#inTransaction) return commitOf(this.transaction);
     if (!isBegin(text)) return this.#inTransaction ? null : queryStep(text);
     this.#inTransaction = true;
+    this.transaction = null;
     return this.#watcher.settling ? COMPLETION : BEGIN;
   }
 
