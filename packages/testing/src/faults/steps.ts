@@ -6,9 +6,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Executor, Param } from 'holdfast/internal';
 import type pg from 'pg';
+import { turnStepOf } from './turn-steps.js';
 
 export interface Step {
-  readonly kind: 'once' | 'marker' | 'begin' | 'query' | 'commit' | 'completion';
+  readonly kind:
+    | 'once'
+    | 'marker'
+    | 'record'
+    | 'sleep'
+    | 'begin'
+    | 'query'
+    | 'commit'
+    | 'completion';
   /** What is about to happen, as a noun. */
   readonly name: string;
   /** The moment before it, as the end of a sentence. */
@@ -67,7 +76,7 @@ function stepOf(statement: string, params: readonly Param[]): Step | null {
     return { kind: 'marker', name: `the marker of ${once}`, moment };
   }
   if (statement === 'complete' || statement === 'complete_runs') return COMPLETION;
-  return null;
+  return turnStepOf(statement, params);
 }
 
 const COMPLETION: Step = {
