@@ -131,6 +131,7 @@ export { systemTime, type Time } from './worker/time.js';
 export { Worker } from './worker/worker.js';
 export { newRunsIo } from './worker/workflow/runs-io.js';
 export { isWorkflow } from './workflow/definition.js';
+export { notAsked } from './workflow/errors.js';
 export { type Kind, type Marker, ROUND, UNDOING } from './workflow/marker.js';
 export { wakeRuns } from './workflow/rows/signal.js';
 export type { TurnEnd } from './workflow/turn/end.js';

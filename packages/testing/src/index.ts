@@ -30,6 +30,7 @@ export {
   testJob,
 } from './test-job.js';
 export type { Fakes } from './workflow/fakes.js';
+export { type Replay, replayHistory } from './workflow/replay.js';
 export {
   type ScriptedSignal,
   type TestBodies,
