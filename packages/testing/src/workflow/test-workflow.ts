@@ -256,17 +256,17 @@ async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> 
   });
 }
 
-/** Undos end one after the other. */
 export async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
   const { deps, id, trial, movedMs, turns } = drive;
   const steps = await stepsOf(drive);
-  const undone = steps.filter(({ kind, state }) => kind === 'undo' && state === 'done');
-  const own = { id, queue: trial.names.queue };
+  const { queue } = trial.names;
+  const recorded = await deps.hf.history(id, { queue });
+  const undone = recorded.steps.filter(({ kind, place, error }) => kind === 'u' && place && !error);
   return {
     ...{ id, ...(await outcomeOf(drive)), steps: steps.filter(({ kind }) => kind !== 'undoing') },
-    undone: undone.map(({ name }) => name),
+    undone: undone.map(({ name }) => name.slice(1)),
     ...{ movedMs, turns },
-    enqueued: await writtenSince(deps.ownPool, deps.schema, before, own),
+    enqueued: await writtenSince(deps.ownPool, deps.schema, before, { id, queue }),
   };
 }
 

@@ -53,10 +53,12 @@ export class Turn implements Working {
   }
 
   async run(body: () => unknown): Promise<TurnEnd> {
-    if (!this.of.isNew) this.journal.remember(await this.ports.load());
     const finished = new Promise<TurnEnd>((resolve) => {
       this.#finish = resolve;
     });
+    if (!this.of.isNew) this.journal.remember(await this.ports.load());
+    // The run was lost meanwhile, or its worker stops.
+    if (this.#isOver) return finished;
     const ended = (how: Ended) => {
       this.#body = how;
       this.pump();
