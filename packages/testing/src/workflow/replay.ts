@@ -85,7 +85,7 @@ class Trying {
     this.#turn = new Turn(
       {
         ...{ id, type, version, headers, createdAt: new Date(createdAt) },
-        ...{ attempt: 1, maxAttempts: 2, isNew: steps.length === 0 },
+        ...{ attempt: 1, crashes: 0, maxAttempts: 2, isNew: steps.length === 0 },
         ...{ signal: new AbortController().signal, log: QUIET, maxBytes: Number.MAX_SAFE_INTEGER },
       },
       this.#ports(),
