@@ -40,13 +40,18 @@ export const isSame = (usual: Came, came: Came) =>
   lostUndos(usual, came).length === 0 &&
   usual.outcome === came.outcome;
 
+/** An effect happened more often, and no function ran again that could have had it. */
+const isOutside = (usual: Came, came: Came) =>
+  repeated(usual, came).length === 0 &&
+  changed(usual, came).some(({ times, before }) => times > before);
+
 /** An effect is named by the step that ran again, and by the name that the test gave it. */
 function verdict(usual: Came, came: Came): string {
   const [lost] = lostUndos(usual, came);
   if (lost !== undefined) return `the undo of ${JSON.stringify(lost)} was lost`;
   const [one] = changed(usual, came);
   if (!one) return `its run ended as "${came.outcome}" instead of "${usual.outcome}"`;
-  const who = repeated(usual, came).join(' and ') || 'the workflow';
+  const who = repeated(usual, came).join(' and ') || 'the body, outside of any step,';
   const which = one.name === '' ? 'the effect' : `the effect ${JSON.stringify(one.name)}`;
   const times = `happened ${one.times} × instead of ${one.before} ×`;
   return `${which} of ${who} ${times}${one.times < one.before ? '; it was lost' : ''}`;
@@ -80,8 +85,12 @@ export function runReport(
   found: readonly RunFinding[],
   tried: number,
 ): Error {
-  const { title, story, came } = found[0] as RunFinding;
-  const others = found.slice(1).map((one) => `  - ${one.title}: ${verdict(usual, one.came)}`);
+  // It says more than those in which a step happened to run again beside it.
+  const worst = found.find(({ came }) => isOutside(usual, came)) ?? (found[0] as RunFinding);
+  const { title, story, came } = worst;
+  const others = found
+    .filter((one) => one !== worst)
+    .map((one) => `  - ${one.title}: ${verdict(usual, one.came)}`);
   const error = came.error === null || came.outcome === usual.outcome ? [] : [came.error, ''];
   const lines = [
     `The workflow "${type}" does not survive a fault: ${verdict(usual, came)}.`,

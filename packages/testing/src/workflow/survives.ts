@@ -105,8 +105,11 @@ export class WorkflowSurvey {
       const title = titleOf(scenario);
       const story: string[] = [];
       const before = await this.#counts();
+      let known = '';
       const tell = async (sentence: string) => {
-        story.push(`${sentence}${newsOf(await this.#since(before))}`);
+        const news = newsOf(await this.#since(before));
+        story.push(news === known ? sentence : `${sentence}${news}`);
+        known = news;
       };
       const strike = new Strike(scenario.fault, scenario.index, tell);
       const came = await this.#run((trial) => (by, held) => strike.take(trial, by, held), before);
