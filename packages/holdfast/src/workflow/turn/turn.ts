@@ -23,8 +23,10 @@ const GRACE_MS = 500;
 const PATIENCE_MS = 20 * GRACE_MS;
 /** A timer of the process may be early by so much. */
 const SLACK_MS = 2;
+/** Goes on under the fake timers of a test, which would stand still. */
+const soon = process.nextTick;
 /** Resolves when no promise can get on without the world. */
-const tick = () => new Promise<void>((resolve) => process.nextTick(resolve));
+const tick = () => new Promise<void>((resolve) => soon(resolve));
 
 type Ended = { readonly value: unknown } | { readonly error: unknown };
 
