@@ -176,9 +176,12 @@ export async function progress(db: Executor, names: Names, owner: Owner): Promis
 }
 
 /**
- * Anew, in place: its markers are gone, and it is due at once with another input. Signals that nobody took stay. The round
- * goes up, so third parties see other keys than in the life before.
+ * Anew, in place: its markers are gone, and it is due at once with another input. Third parties see new keys. Signals that
+ * nobody took stay, and those that were taken with a key, for as long as effects are known: it may be sent again.
  */
+const KEYED = `(s.key IS NOT NULL AND s.sent_at > now() -
+    (SELECT q.effect_retention FROM holdfast.queues AS q WHERE q.name = 'inbox'))`;
+
 export const restartRun = statement({
   name: 'restart_run',
   text: `
@@ -188,16 +191,20 @@ WITH mine AS (
     attempts = 0, crashes = 0, available_at = clock_timestamp(), wait_until = NULL, payload = $4::jsonb, version = $5::integer
   WHERE ${ALL_FENCED}
   RETURNING i.id, i.available_at, i.partition_bucket
+), steps AS (
+  DELETE FROM holdfast.inbox_steps AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.name <> '#'
 ), round AS (
   INSERT INTO holdfast.inbox_steps AS r (run_id, check_at, place, nth, kind, name)
   SELECT m.id, now(), 0, 1, '#', '#' FROM mine AS m
   ON CONFLICT (run_id, name) DO UPDATE SET nth = r.nth + 1
-), steps AS (
-  DELETE FROM holdfast.inbox_steps AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.name <> '#'
 ), children AS (
   DELETE FROM holdfast.inbox_children AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m))
 ), signals AS (
-  DELETE FROM holdfast.inbox_signals AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.taken_by IS NOT NULL
+  DELETE FROM holdfast.inbox_signals AS s
+  WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.taken_by IS NOT NULL AND NOT ${KEYED}
+), keyed AS (
+  UPDATE holdfast.inbox_signals AS s SET taken_by = '#'
+  WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.taken_by <> '#' AND ${KEYED}
 )
 SELECT m.id, m.available_at::text AS run_at, m.partition_bucket FROM mine AS m`,
   columns: { id: uuid, run_at: text, partition_bucket: int4 },
