@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import type { EnqueueOptions, JobDefinition, PayloadOf } from '../job/job.js';
 import type { Duration } from '../job/options/duration.js';
-import type { Kept, Stored } from '../job/options/stored.js';
+import type { Json, Kept } from '../job/options/stored.js';
 import type { RetryFunction, RetryOptions } from '../job/retry.js';
 import type { Logger } from '../postgres/log/log.js';
 import type { Signals } from './definition.js';
@@ -36,17 +36,17 @@ export interface TryOptions {
 
 /**
  * Options of `flow.step()`.
- * @example await flow.step('charge', charge, { undo: (paid) => bank.refund(paid), maxAttempts: 3, timeout: '10s' });
+ * @example await flow.step('charge', ({ key }) => bank.charge(order, { key }), { maxAttempts: 3, undo: (paid, { key }) => paid && bank.refund(paid.id, { key }) });
  */
 export interface StepOptions<Value> extends TryOptions {
   /** Undoes it when the run fails for good or is cancelled with undo. `value` is undefined if the outcome is unknown. */
-  readonly undo?: (value: Stored<Value> | undefined, about: UndoAbout) => unknown;
+  readonly undo?: (value: Json<Value> | undefined, about: UndoAbout) => unknown;
 }
 
 /** Options of `flow.transaction()`. */
 export interface TransactionOptions<Value> extends TryOptions {
   /** Undoes it, in a transaction that commits together with the marker of the undo. */
-  readonly undo?: (tx: pg.PoolClient, value: Stored<Value>, about: UndoAbout) => Promise<unknown>;
+  readonly undo?: (tx: pg.PoolClient, value: Json<Value>, about: UndoAbout) => Promise<unknown>;
 }
 
 /** Options of `flow.wait()`. */
@@ -56,7 +56,7 @@ export interface WaitOptions {
 }
 
 /** A signal that a wait for several took. */
-export type Taken<Signal extends Signals, Name extends keyof Signal> = {
+export type Taken<Signal extends object, Name extends keyof Signal> = {
   readonly [One in Name]: { readonly name: One; readonly value: Signal[One] };
 }[Name];
 
@@ -75,9 +75,9 @@ export interface ChildrenOptions<Input> {
 /**
  * What the body of a workflow asks for. Each has a name of its own in the run: what is recorded under it is returned in every
  * later turn, so the body comes back to the same place.
- * @example async (flow, order) => { const paid = await flow.step('charge', ({ key }) => bank.charge(order, { key })); await flow.sleep('cool off', '1h'); return { paid }; }
+ * @example const paid = await flow.step('charge', ({ key }) => bank.charge(order, { key })); await flow.sleep('cool off', '1h');
  */
-export interface Flow<Signal extends Signals = Signals, Input = unknown> {
+export interface Flow<Signal extends object = Signals, Input = unknown> {
   /** The id of the run. */
   readonly id: string;
   /** The name of the workflow. */
@@ -99,13 +99,13 @@ export interface Flow<Signal extends Signals = Signals, Input = unknown> {
     name: string,
     effect: (about: StepAbout) => Value | Promise<Value>,
     options?: StepOptions<Value>,
-  ): Promise<Stored<Value>>;
+  ): Promise<Json<Value>>;
   /** Commits your writes together with the marker of the step: exactly once. */
   transaction<Value>(
     name: string,
     work: (tx: pg.PoolClient, about: StepAbout) => Promise<Value>,
     options?: TransactionOptions<Value>,
-  ): Promise<Stored<Value>>;
+  ): Promise<Json<Value>>;
   /** Waits for a time. The run holds no handler, connection or memory meanwhile. */
   sleep(name: string, duration: Duration): Promise<void>;
   /** Waits until a time. One in the past is over at once. */
@@ -141,7 +141,7 @@ export interface Flow<Signal extends Signals = Signals, Input = unknown> {
 }
 
 /** The function of a workflow: it is called in each turn, and asks for the same things in the same order each time. */
-export type WorkflowBody<Input, Signal extends Signals = Signals, Result = unknown> = (
+export type WorkflowBody<Input, Signal extends object = Signals, Result = unknown> = (
   flow: Flow<Signal, Input>,
   input: Input,
 ) => unknown extends Result ? unknown : Promise<Result>;
