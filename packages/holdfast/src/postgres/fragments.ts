@@ -53,7 +53,7 @@ export const WOKEN = '((i.available_at > i.claimed_at) IS TRUE)';
 
 /** What a job that ends takes along into the archive as it is. */
 const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
-    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key`;
 
 /** What `archived` and `parentsTold` need of the row of a job that leaves the queue. */
 export const LEAVING = `${KEPT}, last_error, history, parent`;
