@@ -22,10 +22,6 @@ export const ALL_FENCED = `i.id = ANY ($2::uuid[])
     AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM ${GIVEN})) IS TRUE
     AND ${HELD}`;
 
-/** For a join with those lists: it reads no rows but theirs, in whatever order it goes. */
-export const fencedIn = (list: string) => `i.id = ANY ($2::uuid[])
-    AND ${fenced(`${list}.id`, `${list}.generation`)}`;
-
 /** Its history with another entry, which says this of the attempt. The last 20 are kept. */
 export const historyWith = (
   facts: string,
