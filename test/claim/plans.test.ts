@@ -253,7 +253,7 @@ describe('a settle', () => {
     [
       'recover',
       recoverJobs,
-      [1_000, 'me', 1, '(0,0)', '(0,0)', true],
+      [1_000, 'me', 1, '(0,0)', '(0,0)', '{}'],
       ['Index Scan inbox_suspect_idx', 'Tid Range Scan'],
     ],
   ] as const)(
