@@ -18,7 +18,8 @@ import type { Working } from './working.js';
 
 /** So long a body may take for things of its own before it asks for what is recorded. */
 const GRACE_MS = 500;
-const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** Resolves when no promise can get on without the world. */
+const tick = () => new Promise<void>((resolve) => process.nextTick(resolve));
 const NONE = { remaining: null, dueInMs: null, error: null } as const;
 
 type Ended = { readonly value: unknown } | { readonly error: unknown };
@@ -30,6 +31,8 @@ export class Turn implements Working {
   readonly asks = new Map<string, Ask>();
   /** Of turns without progress. */
   attempt: number;
+  /** It has spent attempts or vanished with its workers since it last got on. */
+  #isMarked: boolean;
   /** What the body asked for and nobody has begun. */
   #fresh: Ask[] = [];
   #nth = 0;
@@ -48,6 +51,7 @@ export class Turn implements Working {
     this.of = of;
     this.ports = ports;
     this.attempt = of.attempt;
+    this.#isMarked = of.attempt > 1 || of.crashes > 0;
   }
 
   async run(body: () => unknown): Promise<TurnEnd> {
@@ -216,8 +220,9 @@ export class Turn implements Working {
   }
 
   async #recorded(marker: Marker): Promise<void> {
-    if (this.attempt > 1) {
+    if (this.#isMarked) {
       await this.ports.progress();
+      this.#isMarked = false;
       this.attempt = 1;
     }
     this.journal.add(marker);
