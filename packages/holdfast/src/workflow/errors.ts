@@ -10,6 +10,7 @@ import { type Kind, WORDS } from './marker.js';
 export interface KeptError {
   /** The name of its class. */
   readonly name: string;
+  /** Its message, cut to 2,000 bytes. */
   readonly message: string;
   /** Its code, if it has one. */
   readonly code?: string;
