@@ -6,7 +6,8 @@ export type {
   WhichLetters,
 } from './api/act/dead-letters.js';
 export type { LimitOf, LimitView } from './api/act/limits.js';
-export type { CreateQueueOptions, PauseOptions, QueueOptions } from './api/act/queue-settings.js';
+export type { PauseOptions } from './api/act/pause.js';
+export type { CreateQueueOptions, QueueOptions } from './api/act/queue-settings.js';
 export type { ReplayStep } from './api/act/replay.js';
 export type {
   Schedule,

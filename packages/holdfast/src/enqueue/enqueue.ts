@@ -6,15 +6,10 @@
  */
 import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
 import { encodeHeaders } from '../job/headers.js';
-import {
-  checkDefinition,
-  checkInteger,
-  ENQUEUE_OPTIONS,
-  type EnqueueItem,
-  type EnqueueOptions,
-} from '../job/job.js';
+import { checkDefinition, checkInteger, ENQUEUE_OPTIONS, type EnqueueItem } from '../job/job.js';
 import { bucketOf, checkKey } from '../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
+import type { DueOptions } from '../job/options/enqueue-options.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
@@ -140,12 +135,15 @@ function checkDelay(delay: Duration, consequence: string): number {
 
 /** When a job is due. `consequence` follows from a refusal, as a sentence. */
 export function dueTime(
-  options: Pick<EnqueueOptions, 'delay' | 'runAt'>,
+  options: DueOptions,
   consequence = UNDONE,
 ): { delayMs: number; runAt: string | null } {
   const { delay, runAt } = options;
   if (runAt === undefined)
-    return { delayMs: delay === undefined ? 0 : checkDelay(delay, consequence), runAt: null };
+    return {
+      delayMs: delay === undefined ? 0 : checkDelay(delay as Duration, consequence),
+      runAt: null,
+    };
   const time = runAt instanceof Date ? runAt.getTime() : Number.NaN;
   const problem =
     delay !== undefined

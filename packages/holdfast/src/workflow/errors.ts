@@ -31,7 +31,13 @@ export function kept(error: unknown): string {
 /**
  * A step of a workflow failed for good. Catch it to go another way; if you do not, the run undoes what it did and becomes a
  * dead letter.
- * @example catch (error) { if (error instanceof StepFailed && error.step === 'charge') return { paid: false }; throw error; }
+ * @example
+ * try {
+ *   await flow.step('charge', () => bank.charge(order));
+ * } catch (error) {
+ *   if (!(error instanceof StepFailed)) throw error;
+ *   await flow.step('tell', () => mail.send(order.id, error.error.message));
+ * }
  */
 export class StepFailed extends Error {
   static {

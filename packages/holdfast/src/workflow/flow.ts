@@ -1,6 +1,6 @@
 /** What the body of a workflow is given, and the options of what it asks for. */
 import type pg from 'pg';
-import type { EnqueueOptions, JobDefinition, PayloadOf } from '../job/job.js';
+import type { ChildOptions, JobDefinition, PayloadOf } from '../job/job.js';
 import type { Duration } from '../job/options/duration.js';
 import type { Kept, Stored } from '../job/options/stored.js';
 import type { RetryFunction, RetryOptions } from '../job/retry.js';
@@ -118,7 +118,7 @@ export interface ChildrenOptions<Input> {
    * Options of each child, such as its partition key. A child takes neither an idempotency key nor a unique key.
    * Default: those of its definition.
    */
-  readonly options?: (input: Input, n: number) => Omit<EnqueueOptions, 'idempotencyKey' | 'unique'>;
+  readonly options?: (input: Input, n: number) => ChildOptions;
 }
 
 /**
