@@ -160,11 +160,11 @@ export async function load(
   return found;
 }
 
-/** A run that got on starts with all its attempts again. */
+/** A run that got on starts with all its attempts again, and need not run apart from others. */
 export const noteProgress = statement({
   name: 'note_progress',
   text: `
-UPDATE holdfast.inbox AS i SET attempts = 1 WHERE ${ALL_FENCED}
+UPDATE holdfast.inbox AS i SET attempts = 1, crashes = 0 WHERE ${ALL_FENCED}
 RETURNING i.id`,
   columns: { id: uuid },
 });

@@ -16,7 +16,7 @@ export interface TurnPorts {
     readonly first: boolean;
     readonly waits: readonly NewWait[];
   }): Promise<Suspended>;
-  /** From now on the run has all its attempts again. */
+  /** From now on the run has all its attempts again, and is not suspected of having ended its workers. */
   progress(): Promise<void>;
   /** Commits what `work` writes together with the marker, whose value it returns as JSON. Returns the value that stands. */
   transact(marker: Omit<NewMarker, 'value' | 'ms'>, work: TurnTransaction): Promise<string | null>;
@@ -54,6 +54,8 @@ export interface TurnOf {
   readonly type: string;
   readonly version: number;
   readonly attempt: number;
+  /** How often it vanished with its worker since it last got on. */
+  readonly crashes: number;
   readonly maxAttempts: number;
   /** Nothing of it can be recorded yet. */
   readonly isNew: boolean;

@@ -30,6 +30,8 @@ export class Turn implements Working {
   readonly asks = new Map<string, Ask>();
   /** Of turns without progress. */
   attempt: number;
+  /** It has spent attempts or vanished with its workers since it last got on. */
+  #isMarked: boolean;
   /** What the body asked for and nobody has begun. */
   #fresh: Ask[] = [];
   #nth = 0;
@@ -48,6 +50,7 @@ export class Turn implements Working {
     this.of = of;
     this.ports = ports;
     this.attempt = of.attempt;
+    this.#isMarked = of.attempt > 1 || of.crashes > 0;
   }
 
   async run(body: () => unknown): Promise<TurnEnd> {
@@ -216,8 +219,9 @@ export class Turn implements Working {
   }
 
   async #recorded(marker: Marker): Promise<void> {
-    if (this.attempt > 1) {
+    if (this.#isMarked) {
       await this.ports.progress();
+      this.#isMarked = false;
       this.attempt = 1;
     }
     this.journal.add(marker);
