@@ -12,7 +12,7 @@ import { WorkerOfApp } from './worker-of-app.js';
 
 /**
  * The token of the client: for `inject` of a factory, and to replace the client in tests.
- * @example const provider = { provide: Orders, inject: [HOLDFAST], useFactory: (hf: Holdfast) => new Orders(hf) };
+ * @example `{ provide: Orders, inject: [HOLDFAST], useFactory: (hf: Holdfast) => new Orders(hf) }`
  */
 export const HOLDFAST = Symbol.for('@holdfast/nest:holdfast');
 const OPTIONS = Symbol.for('@holdfast/nest:options');
@@ -42,8 +42,8 @@ export class HoldfastModule {
    * Options that come from other providers, such as a configuration.
    * @example
    * HoldfastModule.forRootAsync({
-   *   inject: [ConfigService],
-   *   useFactory: (config: ConfigService) => ({ holdfast: { connectionString: config.get('DATABASE_URL') } }),
+   *   inject: ['CONFIG'],
+   *   useFactory: (config: { url: string }) => ({ holdfast: { connectionString: config.url } }),
    * });
    */
   static forRootAsync(options: HoldfastModuleAsyncOptions): DynamicModule {

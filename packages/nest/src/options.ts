@@ -18,7 +18,7 @@ export interface HoldfastModuleOptions {
 
 /**
  * Options of `HoldfastModule.forRootAsync()`.
- * @example HoldfastModule.forRootAsync({ inject: [Config], useFactory: (config: Config) => config.holdfast });
+ * @example HoldfastModule.forRootAsync({ inject: ['CONFIG'], useFactory: (config: { url: string }) => ({ holdfast: { connectionString: config.url } }) });
  */
 export interface HoldfastModuleAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
   /** Returns the options, or a promise of them. It gets what `inject` names, in that order. */

@@ -14,7 +14,7 @@ export type Signals = Readonly<Record<string, unknown>>;
  * Options of `workflow()`: those of a job. `version` is the newest body; a run keeps the version it began with.
  * @example const checkout = workflow<Order, { approved: { by: string } }>('checkout', { version: 2, signals: ['approved'] });
  */
-export interface WorkflowOptions<Input, Payload, Signal extends Signals, Result>
+export interface WorkflowOptions<Input, Payload, Signal extends object, Result>
   extends Omit<JobOptions<Input, Payload, Result>, 'upgrade'> {
   /** The names of its signals; others are rejected when they are sent. Default: any name is taken. */
   readonly signals?: readonly (keyof Signal & string)[];
@@ -22,11 +22,11 @@ export interface WorkflowOptions<Input, Payload, Signal extends Signals, Result>
 
 /**
  * What `workflow()` makes: enqueue it as a job, and give it bodies with `worker.workflow()`.
- * @example function start(of: WorkflowDefinition<Order>, order: Order) { return hf.enqueue(of, order); }
+ * @example const begun = await hf.enqueue(checkout, order);
  */
 export interface WorkflowDefinition<
   Input,
-  Signal extends Signals = Signals,
+  Signal extends object = Signals,
   Result = unknown,
   Payload = Input,
 > extends JobDefinition<Input, Payload, Result> {
@@ -45,7 +45,7 @@ export interface WorkflowDefinition<
  */
 export function workflow<
   Input = unknown,
-  Signal extends Signals = Signals,
+  Signal extends object = Signals,
   Result = unknown,
   Payload = Input,
 >(

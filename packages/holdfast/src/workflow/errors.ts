@@ -33,10 +33,10 @@ export function kept(error: unknown): string {
  * dead letter.
  * @example
  * try {
- *   await flow.step('charge', () => bank.charge(order));
+ *   await flow.step('charge', ({ key }) => bank.charge(order, { key }));
  * } catch (error) {
  *   if (!(error instanceof StepFailed)) throw error;
- *   await flow.step('tell', () => mail.send(order.id, error.error.message));
+ *   await flow.step('tell', () => mail.send(order.id));
  * }
  */
 export class StepFailed extends Error {

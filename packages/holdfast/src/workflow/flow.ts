@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import type { ChildOptions, JobDefinition, PayloadOf } from '../job/job.js';
 import type { Duration } from '../job/options/duration.js';
-import type { Kept, Stored } from '../job/options/stored.js';
+import type { Json, Kept } from '../job/options/stored.js';
 import type { RetryFunction, RetryOptions } from '../job/retry.js';
 import type { Logger } from '../postgres/log/log.js';
 import type { Signals } from './definition.js';
@@ -23,7 +23,10 @@ export interface StepAbout {
 
 /**
  * What an undo gets beside the value of its step.
- * @example { undo: (paid, { outcome, key }) => (outcome === 'done' ? bank.refund(paid, { key }) : bank.refundByKey(key)) }
+ * @example
+ * await flow.step('charge', ({ key }) => bank.charge(order, { key }), {
+ *   undo: (paid, { key }) => (paid ? bank.refund(paid.id, { key }) : bank.refundByOrder(order.id, { key })),
+ * });
  */
 export interface UndoAbout extends StepAbout {
   /** `unknown`: the step may have happened or not; it failed, or its worker vanished before its value was recorded. */
@@ -32,7 +35,7 @@ export interface UndoAbout extends StepAbout {
 
 /**
  * How a step is tried.
- * @example await flow.step('charge', charge, { maxAttempts: 10, retry: { cap: '1m' }, timeout: '10s' });
+ * @example await flow.step('charge', ({ key }) => bank.charge(order, { key }), { maxAttempts: 10, retry: { cap: '1m' }, timeout: '10s' });
  */
 export interface TryOptions {
   /** How often it is tried before it fails for good, 1 to 10,000. Default 5. */
@@ -45,26 +48,26 @@ export interface TryOptions {
 
 /**
  * Options of `flow.step()`.
- * @example await flow.step('charge', charge, { undo: (paid) => bank.refund(paid), maxAttempts: 3, timeout: '10s' });
+ * @example await flow.step('charge', ({ key }) => bank.charge(order, { key }), { maxAttempts: 3, undo: (paid, { key }) => paid && bank.refund(paid.id, { key }) });
  */
 export interface StepOptions<Value> extends TryOptions {
   /**
    * Undoes it when the run fails for good or is cancelled with `undo`. `value` is undefined if the outcome is unknown.
    * Default: nothing is undone.
    */
-  readonly undo?: (value: Stored<Value> | undefined, about: UndoAbout) => unknown;
+  readonly undo?: (value: Json<Value> | undefined, about: UndoAbout) => unknown;
 }
 
 /**
  * Options of `flow.transaction()`.
  * @example
- * await flow.transaction('reserve', reserve, {
- *   undo: (tx, { id }) => tx.query('DELETE FROM reservations WHERE id = $1', [id]),
+ * await flow.transaction('reserve', (tx) => tx.query('UPDATE stock SET free = free - 1 WHERE sku = $1', [order.sku]), {
+ *   undo: (tx) => tx.query('UPDATE stock SET free = free + 1 WHERE sku = $1', [order.sku]),
  * });
  */
 export interface TransactionOptions<Value> extends TryOptions {
   /** Undoes it, in a transaction that commits together with the marker of the undo. Default: nothing is undone. */
-  readonly undo?: (tx: pg.PoolClient, value: Stored<Value>, about: UndoAbout) => Promise<unknown>;
+  readonly undo?: (tx: pg.PoolClient, value: Json<Value>, about: UndoAbout) => Promise<unknown>;
 }
 
 /**
@@ -80,9 +83,9 @@ export interface WaitOptions {
  * The signal that a wait for several took: its name and its value.
  * @example
  * const taken = await flow.wait('answer', ['approved', 'refused']);
- * if (taken.name === 'refused') return { refused: taken.value };
+ * if (taken?.name === 'refused') throw new DeadLetter(taken.value);
  */
-export type Taken<Signal extends Signals, Name extends keyof Signal> = {
+export type Taken<Signal extends object, Name extends keyof Signal> = {
   readonly [One in Name]: {
     /** Which signal came. */
     readonly name: One;
@@ -93,7 +96,9 @@ export type Taken<Signal extends Signals, Name extends keyof Signal> = {
 
 /**
  * How a child ended.
- * @example const failed = ended.filter(({ status }) => status !== 'completed');
+ * @example
+ * const ended = await flow.children('receipts', sendReceipt, [{ orderId: 9182 }]);
+ * const failed = ended.filter(({ status }) => status !== 'completed');
  */
 export type ChildResult<Result> =
   | {
@@ -111,7 +116,7 @@ export type ChildResult<Result> =
 
 /**
  * Options of `flow.children()`.
- * @example await flow.children('ship', ship, parcels, { options: ({ to }) => ({ partitionKey: to }) });
+ * @example await flow.children('receipts', sendReceipt, [{ orderId: 9182 }], { options: ({ orderId }) => ({ partitionKey: `order:${orderId}` }) });
  */
 export interface ChildrenOptions<Input> {
   /**
@@ -131,7 +136,7 @@ export interface ChildrenOptions<Input> {
  *   return { paid };
  * });
  */
-export interface Flow<Signal extends Signals = Signals, Input = unknown> {
+export interface Flow<Signal extends object = Signals, Input = unknown> {
   /** The id of the run. */
   readonly id: string;
   /** The name of the workflow. */
@@ -157,16 +162,16 @@ export interface Flow<Signal extends Signals = Signals, Input = unknown> {
     name: string,
     effect: (about: StepAbout) => Value | Promise<Value>,
     options?: StepOptions<Value>,
-  ): Promise<Stored<Value>>;
+  ): Promise<Json<Value>>;
   /**
    * Commits your writes together with the marker of the step: exactly once.
-   * @example await flow.transaction('reserve', (tx) => tx.query('UPDATE stock SET free = free - 1 WHERE id = $1', [order.item]));
+   * @example await flow.transaction('reserve', (tx) => tx.query('UPDATE stock SET free = free - 1 WHERE sku = $1', [order.sku]));
    */
   transaction<Value>(
     name: string,
     work: (tx: pg.PoolClient, about: StepAbout) => Promise<Value>,
     options?: TransactionOptions<Value>,
-  ): Promise<Stored<Value>>;
+  ): Promise<Json<Value>>;
   /**
    * Waits for a time. The run holds no handler, connection or memory meanwhile.
    * @example await flow.sleep('cool off', '14d');
@@ -174,7 +179,7 @@ export interface Flow<Signal extends Signals = Signals, Input = unknown> {
   sleep(name: string, duration: Duration): Promise<void>;
   /**
    * Waits until a time. It does not wait for a time in the past.
-   * @example await flow.until('the day of delivery', new Date(order.deliverAt));
+   * @example await flow.until('the day of delivery', new Date('2030-01-31T09:00:00Z'));
    */
   until(name: string, time: Date): Promise<void>;
   /**
@@ -202,7 +207,7 @@ export interface Flow<Signal extends Signals = Signals, Input = unknown> {
   ): Promise<Taken<Signal, Name> | null>;
   /**
    * Enqueues a job or workflow for each input, waits for all of them, and returns how each ended, in order.
-   * @example const ended = await flow.children('ship', ship, order.parcels);
+   * @example const ended = await flow.children('receipts', sendReceipt, [{ orderId: 9182 }, { orderId: 9183 }]);
    */
   children<ChildInput, Result>(
     name: string,
@@ -212,16 +217,16 @@ export interface Flow<Signal extends Signals = Signals, Input = unknown> {
   ): Promise<ChildResult<Kept<Result>>[]>;
   /**
    * Begins the run anew under its id, with another input and no recorded steps. Nothing after it runs.
-   * @example return flow.restart({ ...order, round: order.round + 1 });
+   * @example await flow.restart({ ...order, total: 0 });
    */
   restart(input: Input): Promise<never>;
 }
 
 /**
  * The function of a workflow: it is called in each turn, and asks for the same things in the same order each time.
- * @example const body: WorkflowBody<Order> = async (flow, order) => flow.step('charge', () => bank.charge(order));
+ * @example worker.workflow(checkout, async (flow, order) => flow.step('charge', ({ key }) => bank.charge(order, { key })));
  */
-export type WorkflowBody<Input, Signal extends Signals = Signals, Result = unknown> = (
+export type WorkflowBody<Input, Signal extends object = Signals, Result = unknown> = (
   flow: Flow<Signal, Input>,
   input: Input,
 ) => unknown extends Result ? unknown : Promise<Result>;

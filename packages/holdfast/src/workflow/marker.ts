@@ -16,7 +16,7 @@ export const WORDS: Readonly<Record<Kind, string>> = {
 /** The name of the marker that says that a run undoes what it did. */
 export const UNDOING = '!';
 
-/** The name of the marker that counts how often a run was retried after it had undone what it did. */
+/** The name of the marker whose `nth` counts how often a run began anew: retried after an undo, or restarted. */
 export const ROUND = '#';
 
 /** The name of the marker of the undo of a step. No step is named so: a name of the user's has no such character. */

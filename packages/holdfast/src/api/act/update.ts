@@ -38,7 +38,7 @@ type DueChange =
 
 /**
  * What `hf.update()` changes. Whatever you leave out stays as it is.
- * @example await hf.update(id, { delay: '1h', priority: 1 });
+ * @example await hf.update(run.id, { delay: '1h', priority: 1 });
  */
 export type JobChanges<Input> = DueChange & {
   /** The new payload. */

@@ -15,7 +15,7 @@ import { boundedExecutor } from '../../postgres/connect/bounded.js';
 import { inQueue } from '../../postgres/in-queue.js';
 import type { Names } from '../../postgres/names.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
-import { checkSignal, type Signals, type WorkflowDefinition } from '../../workflow/definition.js';
+import { checkSignal, type WorkflowDefinition } from '../../workflow/definition.js';
 import { openGroups } from '../../workflow/rows/children.js';
 import { askToUndo, send } from '../../workflow/rows/signal.js';
 import { type Access, ask } from '../access.js';
@@ -52,7 +52,7 @@ export function workflows(access: Access) {
      * Sends a signal to a run. It is kept until a wait of the run takes it. Returns false if its key was sent before.
      * @example await hf.signal(checkout, run.id, 'approved', { by: 'kim' }, { tx: client, key: 'approval:9182' });
      */
-    async signal<Signal extends Signals, Name extends keyof Signal & string>(
+    async signal<Signal extends object, Name extends keyof Signal & string>(
       workflow: Pick<WorkflowDefinition<never, Signal>, 'type' | 'queue' | 'signals' | 'carries'>,
       id: string,
       name: Name,

@@ -175,7 +175,10 @@ export async function progress(db: Executor, names: Names, owner: Owner): Promis
   ]);
 }
 
-/** Anew, in place: its markers are gone, and it is due at once with another input. Signals that nobody took stay. */
+/**
+ * Anew, in place: its markers are gone, and it is due at once with another input. Signals that nobody took stay. The round
+ * goes up, so third parties see other keys than in the life before.
+ */
 export const restartRun = statement({
   name: 'restart_run',
   text: `
@@ -185,8 +188,12 @@ WITH mine AS (
     attempts = 0, crashes = 0, available_at = clock_timestamp(), wait_until = NULL, payload = $4::jsonb, version = $5::integer
   WHERE ${ALL_FENCED}
   RETURNING i.id, i.available_at, i.partition_bucket
+), round AS (
+  INSERT INTO holdfast.inbox_steps AS r (run_id, check_at, place, nth, kind, name)
+  SELECT m.id, now(), 0, 1, '#', '#' FROM mine AS m
+  ON CONFLICT (run_id, name) DO UPDATE SET nth = r.nth + 1
 ), steps AS (
-  DELETE FROM holdfast.inbox_steps AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m))
+  DELETE FROM holdfast.inbox_steps AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m)) AND s.name <> '#'
 ), children AS (
   DELETE FROM holdfast.inbox_children AS s WHERE s.run_id = ANY (ARRAY(SELECT m.id FROM mine AS m))
 ), signals AS (

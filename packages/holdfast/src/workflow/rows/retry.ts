@@ -1,6 +1,7 @@
 /**
  * Retrying a run that is a dead letter. What it has done stays recorded, but for what killed it. If an undo failed, the undo
- * goes on from there. If all was undone, the steps that were undone are done again, under new keys for third parties.
+ * goes on from there. If all was undone, the first step that was undone and all that came after it are done again, under new
+ * keys for third parties.
  */
 import { HoldfastError } from '../../job/errors/errors.js';
 import type { Names } from '../../postgres/names.js';
@@ -12,25 +13,30 @@ export const forgetFailed = statement({
   text: `
 WITH dead AS MATERIALIZED (
   SELECT s.run_id, s.value ->> 'step' AS step,
+    (SELECT min(u.nth) FROM holdfast.inbox_steps AS u WHERE u.run_id = s.run_id AND u.kind = 'u') AS undone_from,
     EXISTS (SELECT FROM holdfast.inbox_steps AS u
       WHERE u.run_id = s.run_id AND u.kind = 'u' AND (u.place IS NULL OR u.error IS NOT NULL)) AS undoing
   FROM holdfast.inbox_steps AS s
   WHERE s.run_id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND s.name = '!'
 ), undone AS (
   -- What was undone is done again, so systems that refuse to do a thing twice must see another one.
-  INSERT INTO holdfast.inbox_steps AS r (run_id, place, nth, attempt, kind, name)
-  SELECT d.run_id, 0, 0, 1, '#', '#' FROM dead AS d
-  WHERE NOT d.undoing AND EXISTS (SELECT FROM holdfast.inbox_steps AS u WHERE u.run_id = d.run_id AND u.kind = 'u')
-  ON CONFLICT (run_id, name) DO UPDATE SET attempt = r.attempt + 1
+  INSERT INTO holdfast.inbox_steps AS r (run_id, check_at, place, nth, kind, name)
+  SELECT d.run_id, now(), 0, 1, '#', '#' FROM dead AS d
+  WHERE NOT d.undoing AND d.undone_from IS NOT NULL
+  ON CONFLICT (run_id, name) DO UPDATE SET nth = r.nth + 1
 ), gone AS (
   DELETE FROM holdfast.inbox_steps AS s USING dead AS d
   WHERE s.run_id = d.run_id AND CASE WHEN d.undoing THEN s.kind = 'u' AND (s.place IS NULL OR s.error IS NOT NULL)
     ELSE s.name = '!' OR s.kind = 'u'
-      OR EXISTS (SELECT FROM holdfast.inbox_steps AS u
-        WHERE u.run_id = s.run_id AND u.name = chr(1) || s.name)
+      -- The code asks for these only when it has come through what was undone.
+      OR s.nth >= d.undone_from AND s.kind <> '#'
       OR s.error IS NOT NULL AND s.place >= (SELECT f.place FROM holdfast.inbox_steps AS f
         WHERE f.run_id = s.run_id AND f.name = d.step) END
-  RETURNING s.run_id
+  RETURNING s.run_id, s.name
+), children AS (
+  DELETE FROM holdfast.inbox_children AS c USING gone AS g WHERE c.run_id = g.run_id AND c.step = g.name
+), signals AS (
+  UPDATE holdfast.inbox_signals AS s SET taken_by = NULL FROM gone AS g WHERE s.run_id = g.run_id AND s.taken_by = g.name
 )
 SELECT count(*)::integer AS forgotten FROM gone`,
   columns: { forgotten: int4 },

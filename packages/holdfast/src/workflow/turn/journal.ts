@@ -12,7 +12,7 @@ export class Journal {
   isEmpty = true;
   /** The last place that is taken. */
   place = 0;
-  /** How often the run was retried after it had undone what it did. */
+  /** How often the run began anew: by a retry after it had undone what it did, or by a restart. */
   round = 0;
   /** Why it undoes what it did. */
   undoReason: UndoReason | null = null;
@@ -33,7 +33,7 @@ export class Journal {
       if (marker.name === UNDOING) {
         this.undoReason = JSON.parse(marker.value ?? '{}');
         this.undoRecorded = true;
-      } else if (marker.name === ROUND) this.round = marker.attempt ?? 0;
+      } else if (marker.name === ROUND) this.round = marker.nth;
       else if (marker.place === null) this.open.set(marker.name, marker);
       else if (marker.kind === 'u') this.undone.set(marker.name, marker);
       else this.#insert(marker);
