@@ -82,6 +82,13 @@ export const COMMANDS: readonly Command[] = [
     options: { payload: flag('its payload and its result as well'), ...QUEUE },
     load: async () => (await import('./commands/jobs/show.js')).run,
   }),
+  command('jobs wait ID', 'wait until a job has ended; exit code 1 unless it is completed', {
+    options: {
+      timeout: text('TIME', 'stop waiting after this time, such as 30s; the job goes on'),
+      queue: text('NAME', 'default: where it is found'),
+    },
+    load: async () => (await import('./commands/jobs/wait.js')).run,
+  }),
   command('jobs retry [ID...]', 'dead letters run again, with all their attempts', RETRY),
   command('jobs discard [ID...]', 'dead letters go to the archive', DISCARD),
   command('jobs cancel [ID...]', 'jobs that wait or run go to the archive as cancelled', {
