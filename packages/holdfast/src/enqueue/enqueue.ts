@@ -22,15 +22,15 @@ import { insertFolded } from './unique.js';
 export interface Enqueued {
   /** The id of the job. */
   readonly id: string;
-  /** True when the idempotency key or the unique key already stood for this job and no new one was written. */
+  /** True if a job with this idempotency key or unique key existed, so that no new one was written. */
   readonly deduplicated: boolean;
-  /** The job that stood for the unique key, and had not been claimed, has the new payload, priority and time. */
+  /** True if the waiting job with this unique key got the new payload, priority and time. */
   readonly replaced?: true;
 }
 
 export interface EnqueueLimits {
   readonly maxPayloadBytes: number;
-  /** What to do when an idempotency key stands for a job with another type or payload. */
+  /** What to do if the job with this idempotency key has another type or payload. */
   readonly onMismatch: 'error' | 'existing';
   /** Whether the caller rolls back when this throws; then nothing has to be taken back here. */
   readonly rolledBack?: boolean;

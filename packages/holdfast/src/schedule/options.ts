@@ -1,4 +1,4 @@
-/** What a schedule says, checked before anything is sent: what cannot be meant is refused with the reason. */
+/** The options of a schedule. Invalid ones are rejected with the reason, before anything is sent. */
 import { HoldfastError } from '../job/errors/errors.js';
 import { shown } from '../job/errors/holdfast-error.js';
 import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';

@@ -70,7 +70,7 @@ export interface RunStep {
   readonly attempts: number | null;
   /** Until when it waits. */
   readonly dueAt: string | null;
-  /** Of a wait: the signals of which it takes the first. */
+  /** Of a wait: the signals that it waits for; it takes the first that comes. */
   readonly signals: readonly string[] | null;
   /** Of children: how many have not ended. */
   readonly remaining: number | null;

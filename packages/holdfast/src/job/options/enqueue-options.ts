@@ -42,7 +42,7 @@ interface UsualOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The two keys may stand for two different jobs. */
+/** The two keys may belong to two different jobs. */
 type OnceOptions =
   | {
       /** Enqueue the job once: a second enqueue with this key returns the first job. Default: none. */
@@ -51,7 +51,7 @@ type OnceOptions =
     }
   | {
       readonly idempotencyKey?:
-        | 'Give idempotencyKey or unique: they may stand for two jobs.'
+        | 'Give idempotencyKey or unique: they may belong to two jobs.'
         | undefined;
       /** Fold enqueues of the same key into one job; `false`: never. Default: as the definition says. */
       readonly unique?: UniqueOptions | false;
