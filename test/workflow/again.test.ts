@@ -1,4 +1,4 @@
-/** A run that begins anew, by a restart or a retry after an undo, does its steps again as new ones. */
+/** A run that has undone what it did can be retried: it does it again, under new keys. */
 import { expect, test } from 'vitest';
 import { DeadLetter, workflow } from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
@@ -6,27 +6,6 @@ import { testWorkers } from '../support/workers.js';
 
 const db = testDatabase();
 const start = testWorkers();
-
-test('each life of a run that restarts has keys of its own, so third parties do not take one for another', async () => {
-  const monthly = workflow<number, { plan: string }, string[]>('monthly');
-  const keys: string[] = [];
-  start(db.hf, (worker) =>
-    worker.workflow(monthly, async (flow, month) => {
-      await flow.step('charge', ({ key }) => keys.push(key));
-      if (month < 3) return flow.restart(month + 1);
-      return keys;
-    }),
-  );
-  const { id } = await db.hf.enqueue(monthly, 1);
-  const { result } = await db.hf.wait(monthly, id, { timeout: '20s' });
-  expect(result).toEqual([`${id}/charge`, `${id}/charge/1`, `${id}/charge/2`]);
-  // What it leaves is found by maintenance when its time has come.
-  const [{ checked }] = await db.rows(
-    'SELECT count(*)::int AS checked FROM holdfast.inbox_steps WHERE run_id = $1 AND check_at IS NOT NULL',
-    [id],
-  );
-  expect(checked).toBeGreaterThan(0);
-});
 
 test('a run that undid everything is retried: what was undone and all behind it is done again', async () => {
   const checkout = workflow<string, { approved: string }, string>('approved_checkout');
@@ -59,4 +38,28 @@ test('a run that undid everything is retried: what was undone and all behind it 
     `charge ${id}/charge/1`,
   ]);
   expect(mails).toBe(1);
+});
+
+test('from a later step on, what was undone before it is done again too', async () => {
+  const order = workflow<string, { approved: string }, string>('approved_order');
+  const calls: string[] = [];
+  let trucks = 0;
+  start(db.hf, (worker) =>
+    worker.workflow(order, async (flow, what) => {
+      await flow.step('charge', () => calls.push('charge'), { undo: () => calls.push('refund') });
+      const by = await flow.wait('approval', 'approved');
+      await flow.step('ship', () => {
+        if (trucks++ === 0) throw new DeadLetter('no truck');
+        calls.push('ship');
+      });
+      return `${what}, approved by ${by}`;
+    }),
+  );
+  const { id } = await db.hf.enqueue(order, 'lamp');
+  await db.hf.signal(order, id, 'approved', 'kim');
+  expect((await db.hf.wait(order, id, { timeout: '20s' })).status).toBe('dead_letter');
+  await db.hf.retry([id], { from: 'ship' });
+  const { result } = await db.hf.wait(order, id, { timeout: '20s' });
+  expect(result).toBe('lamp, approved by kim');
+  expect(calls).toEqual(['charge', 'refund', 'charge', 'ship']);
 });

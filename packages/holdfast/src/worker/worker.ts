@@ -23,14 +23,7 @@ import { monotonicMs } from './lease/protocol.js';
 import { type Loops, newLoops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
-import {
-  addRoute,
-  handlesOf,
-  openQueues,
-  queuesToServe,
-  typesOf,
-  workflowRoute,
-} from './routes.js';
+import { handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
 import type { Route } from './run/handler-context.js';
 import {
   metadataOf,

@@ -9,7 +9,7 @@ import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import type { NewMarker } from '../../workflow/marker.js';
 import { openGroup, outcomesOf, stands } from '../../workflow/rows/children.js';
-import { type Owner, progress, recordIn, restart } from '../../workflow/rows/record.js';
+import { type Owner, progress, recordOne, restart } from '../../workflow/rows/record.js';
 import type { NewChildren, TurnPorts, TurnTransaction } from '../../workflow/turn/ports.js';
 import type { ContextDeps } from '../run/context-deps.js';
 import { jobState, leaseLost } from '../run/handler-context.js';
@@ -97,9 +97,9 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
           await client.query('BEGIN');
           value = await work(client);
           const written = { ...marker, value, ms: Math.round(io.now() - from) };
-          const state = await recordIn(executor(client), names, owner, written);
-          if (state === 'lost') throw lost(`the transaction "${marker.name}"`);
-          if (state === 'stands') throw new Stands();
+          const done = await recordOne(executor(client), names, { owner, marker: written });
+          if (!done) throw lost(`the transaction "${marker.name}"`);
+          if (done.stands) throw new Stands();
           committing = true;
           const ended = await client.query('COMMIT');
           if (ended?.command === 'ROLLBACK')
@@ -128,7 +128,8 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
       io.abandoned,
       async () => {
         const probe = async (tx: Queryable) => {
-          await recordIn(executor(tx), names, owner, { ...marker, value: null, ms: null });
+          const probed = { ...marker, value: null, ms: null };
+          await recordOne(executor(tx), names, { owner, marker: probed });
           throw new Probed();
         };
         if (wait)

@@ -28,7 +28,7 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
   what: string,
   ask: (items: readonly Item[]) => Promise<ReadonlyMap<string, Answer>>,
 ) {
-  const { time, reportError, abandoned } = deps;
+  const { reportError, abandoned } = deps;
   const waiting: Waiting<Item, Answer>[] = [];
   let busy = false;
 
@@ -79,6 +79,7 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
       waiting.push({ item, resolve, reject });
       if (busy) return;
       busy = true;
-      time.soon(() => void drain());
+      // Those of other runs that go on with the same answer come along.
+      process.nextTick(() => void drain());
     });
 }

@@ -12,7 +12,7 @@ export class Journal {
   isEmpty = true;
   /** The last place that is taken. */
   place = 0;
-  /** How often the run began anew: by a retry after it had undone what it did, or by a restart. */
+  /** How often the run was retried after it had undone what it did. */
   round = 0;
   /** Why it undoes what it did. */
   undoReason: UndoReason | null = null;

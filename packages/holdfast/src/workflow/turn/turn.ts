@@ -18,7 +18,8 @@ import type { Working } from './working.js';
 
 /** So long a body may take for things of its own before it asks for what is recorded. */
 const GRACE_MS = 500;
-const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** Resolves when no promise can get on without the world. */
+const tick = () => new Promise<void>((resolve) => process.nextTick(resolve));
 const NONE = { remaining: null, dueInMs: null, error: null } as const;
 
 type Ended = { readonly value: unknown } | { readonly error: unknown };
