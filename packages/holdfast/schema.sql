@@ -2250,6 +2250,7 @@ CREATE TABLE holdfast.workers (
   lock_key integer,
   holds_liveness_lock boolean NOT NULL DEFAULT false,
   left_at timestamp with time zone,
+  workflows jsonb,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
@@ -2306,7 +2307,11 @@ CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals USING btree (id)
 
 CREATE INDEX inbox_steps_check_idx ON holdfast.inbox_steps USING btree (check_at) WHERE (check_at IS NOT NULL);
 
+CREATE INDEX inbox_steps_open_idx ON holdfast.inbox_steps USING btree (run_id) WHERE ((place IS NULL) OR (kind = '!'::"char"));
+
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_tag_idx ON holdfast.inbox USING btree (((headers ->> 'run-tag'::text)), id) WHERE (headers ? 'run-tag'::text);
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 

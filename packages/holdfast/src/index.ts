@@ -20,6 +20,7 @@ export type { JobChanges, UpdateChoice } from './api/act/update.js';
 export type { AuditEntry, AuditPage, AuditRequest } from './api/look/audit.js';
 export type { DeadLetterFilter, JobsFilter } from './api/look/filter.js';
 export type { JobsPage, JobsRequest } from './api/look/look.js';
+export type { Run, RunsPage, RunsRequest, RunWait, WaitingRuns } from './api/look/runs.js';
 export type {
   DeadLetterGroup,
   Explanation,
@@ -39,6 +40,8 @@ export type { OnceOptions } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';
+export type { RunSignal, RunStep } from './inspect/job/steps.js';
+export type { RunState } from './inspect/run/state.js';
 export type { DeadJob } from './job/dead-job.js';
 export { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from './job/errors/errors.js';
 export type { HoldfastErrorCode } from './job/errors/holdfast-error.js';

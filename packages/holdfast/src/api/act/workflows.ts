@@ -19,6 +19,7 @@ import { checkSignal, type Signals, type WorkflowDefinition } from '../../workfl
 import { openGroups } from '../../workflow/rows/children.js';
 import { askToUndo, send } from '../../workflow/rows/signal.js';
 import { type Access, ask } from '../access.js';
+import { dated } from '../look/views.js';
 import { cancelFor, type MoveJobs } from './acts.js';
 
 /** Options of `hf.signal()`. */
@@ -71,7 +72,7 @@ export function workflows(access: Access) {
         /** What steps returned and signals carried. Default false. */
         readonly values?: boolean;
       } = {},
-    ): Promise<{ steps: RunStep[]; signals: RunSignal[] }> {
+    ): Promise<{ steps: RunStep<Date>[]; signals: RunSignal<Date>[] }> {
       checkKnown(options, { queue: true, values: true }, 'steps()', 'Nothing was read.');
       checkId(id);
       const { queue, values = false } = options;
@@ -85,7 +86,11 @@ export function workflows(access: Access) {
       const queues = queue ? [queue] : await ask(access, (db) => readableQueues(db, access.schema));
       for (const of of queues) {
         const found = await read(of);
-        if (found.steps.length + found.signals.length > 0) return found;
+        if (found.steps.length + found.signals.length > 0)
+          return {
+            steps: found.steps.map((step) => dated(step, ['startedAt', 'endedAt', 'dueAt'])),
+            signals: found.signals.map((signal) => dated(signal, ['sentAt'])),
+          };
       }
       return { steps: [], signals: [] };
     },

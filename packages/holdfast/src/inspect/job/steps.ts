@@ -52,22 +52,24 @@ const KINDS: Readonly<Record<string, RunStep['kind']>> = {
   },
 };
 
-/** A step of a run, as `hf.steps()` returns it. */
-export interface RunStep {
+/** What the kind of a marker is called. */
+export const kindOf = (kind: string): RunStep['kind'] => KINDS[kind.toLowerCase()] ?? 'step';
+
+/** A step of a run. */
+export interface RunStep<Time = string> {
   /** Its name; of an undo that of the step that it undoes. */
   readonly name: string;
   readonly kind: 'step' | 'transaction' | 'sleep' | 'wait' | 'children' | 'undo' | 'undoing';
   /** `waiting`: for a time, a signal, its children or its next try. `started`: it has an undo, and its outcome is not known yet. */
   readonly state: 'done' | 'failed' | 'waiting' | 'started';
-  /** ISO 8601. */
-  readonly startedAt: string;
-  readonly endedAt: string | null;
+  readonly startedAt: Time;
+  readonly endedAt: Time | null;
   /** How long its last try took, or how long it waited. */
   readonly ms: number | null;
   /** How often it was tried; null: once. */
   readonly attempts: number | null;
   /** Until when it waits. */
-  readonly dueAt: string | null;
+  readonly dueAt: Time | null;
   /** Of a wait: the signals of which it takes the first. */
   readonly signals: readonly string[] | null;
   /** Of children: how many have not ended. */
@@ -83,9 +85,9 @@ export interface RunStep {
 }
 
 /** A signal that was sent to a run. */
-export interface RunSignal {
+export interface RunSignal<Time = string> {
   readonly name: string;
-  readonly sentAt: string;
+  readonly sentAt: Time;
   readonly key: string | null;
   /** The wait that took it; null: none has. */
   readonly takenBy: string | null;
@@ -95,7 +97,7 @@ export interface RunSignal {
 type StepRow = Row<typeof stepRows.columns>;
 
 function stepOf(row: StepRow): RunStep {
-  const kind = KINDS[row.kind.toLowerCase()] ?? 'step';
+  const kind = kindOf(row.kind);
   const isDone = row.place !== null;
   const open = row.kind === 'S' && row.attempt === null ? 'started' : 'waiting';
   const signals = kind === 'wait' && Array.isArray(row.value) ? (row.value as string[]) : null;
