@@ -2311,7 +2311,7 @@ CREATE INDEX inbox_steps_open_idx ON holdfast.inbox_steps USING btree (run_id) W
 
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
 
-CREATE INDEX inbox_tag_idx ON holdfast.inbox USING btree (((headers ->> 'run-tag'::text)), id) WHERE (headers ? 'run-tag'::text);
+CREATE INDEX inbox_tag_idx ON holdfast.inbox USING btree (((headers ->> 'holdfast_tag'::text)), id) WHERE (headers ? 'holdfast_tag'::text);
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 

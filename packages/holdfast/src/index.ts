@@ -20,7 +20,8 @@ export type { JobChanges, UpdateChoice } from './api/act/update.js';
 export type { AuditEntry, AuditPage, AuditRequest } from './api/look/audit.js';
 export type { DeadLetterFilter, JobsFilter } from './api/look/filter.js';
 export type { JobsPage, JobsRequest } from './api/look/look.js';
-export type { Run, RunsPage, RunsRequest, RunWait, WaitingRuns } from './api/look/runs.js';
+export type { Run, RunWait } from './api/look/run-views.js';
+export type { RunsPage, RunsRequest, WaitingRuns } from './api/look/runs.js';
 export type {
   DeadLetterGroup,
   Explanation,

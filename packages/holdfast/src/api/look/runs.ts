@@ -1,7 +1,7 @@
 /** Runs of workflows, for programs: a list by state, key and tag, and what they wait for. */
-import { ARCHIVED_STATUSES, endedRuns, isArchivePlace } from '../../inspect/job/archive.js';
+import { ARCHIVED_STATUSES, endedRuns } from '../../inspect/job/archive.js';
 import { kindOf, type RunStep } from '../../inspect/job/steps.js';
-import { type ListedRun, listRuns } from '../../inspect/run/list.js';
+import { listRuns } from '../../inspect/run/list.js';
 import { LIVE_RUN_STATES, type RunState } from '../../inspect/run/state.js';
 import { workflowTypes } from '../../inspect/run/types.js';
 import { waitGroups } from '../../inspect/run/waits.js';
@@ -13,6 +13,7 @@ import type { Names } from '../../postgres/names.js';
 import type { WorkflowDefinition } from '../../workflow/definition.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
 import { checkPlace, DEFAULT_LIMIT, MAX_LIMIT } from './look.js';
+import { endedView, type Run, runView } from './run-views.js';
 
 type AnyWorkflow = Pick<WorkflowDefinition<never>, 'type' | 'queue'>;
 
@@ -33,52 +34,6 @@ export interface RunsRequest extends QueueChoice {
   readonly limit?: number;
   /** The `next` of the page before. */
   readonly after?: string | null;
-}
-
-/** What a run waits for. */
-export interface RunWait {
-  /** The name of the step. */
-  readonly name: string;
-  readonly kind: RunStep['kind'];
-  /** Of a wait: the signals of which it takes the first. */
-  readonly signals: readonly string[] | null;
-  readonly since: Date;
-  /** Null: until it is there. */
-  readonly until: Date | null;
-  /** Of children: how many have not ended. */
-  readonly remaining: number | null;
-  /** Of a step that is tried again: how often it was tried. */
-  readonly attempts: number | null;
-  /** What its last try threw. */
-  readonly error: string | null;
-}
-
-/** A run of a workflow in a list. */
-export interface Run {
-  readonly id: string;
-  readonly queue: string;
-  readonly workflow: string;
-  readonly version: number;
-  readonly state: RunState;
-  /** Its partition key. */
-  readonly key: string;
-  /** Null: it has none. */
-  readonly tag: string | null;
-  /** What it waits for, the first due first; at most 20. */
-  readonly waits: readonly RunWait[];
-  /** Turns without progress. */
-  readonly attempts: number;
-  readonly createdAt: Date;
-  /** When it is due; null: something has to come first, or it has ended. */
-  readonly runAt: Date | null;
-  /** When it became a dead letter. */
-  readonly diedAt: Date | null;
-  /** When it left the queue. */
-  readonly completedAt: Date | null;
-  /** The worker that has it, or had it last. */
-  readonly claimedBy: string | null;
-  /** In one line. */
-  readonly lastError: string | null;
 }
 
 /** A page of runs. */
@@ -110,29 +65,6 @@ const REQUEST = {
 const ENDED: readonly string[] = ARCHIVED_STATUSES;
 const STATES: readonly string[] = [...LIVE_RUN_STATES, ...ENDED];
 const UNREAD = 'Nothing was read.';
-
-/** As it is stored in JSON. */
-type StoredWait = Omit<RunWait, 'kind' | 'since' | 'until'> & {
-  readonly kind: string;
-  readonly since: string;
-  readonly until: string | null;
-};
-
-const waitView = ({ kind, name, since, until, ...rest }: StoredWait): RunWait => ({
-  ...{ name: kind === 'u' ? name.slice(1) : name, kind: kindOf(kind) },
-  ...{ since: new Date(since), until: until === null ? null : new Date(until) },
-  ...rest,
-});
-
-const date = (at: string | null) => (at === null ? null : new Date(at));
-
-const runView = (queue: string, { waits, ...row }: ListedRun): Run => ({
-  ...row,
-  ...{ queue, state: row.state as RunState },
-  waits: ((waits ?? []) as StoredWait[]).map(waitView),
-  ...{ createdAt: new Date(row.createdAt), runAt: date(row.runAt), diedAt: date(row.diedAt) },
-  completedAt: null,
-});
 
 function statesIn(given: unknown): RunState[] | undefined {
   if (given === undefined) return undefined;
@@ -179,16 +111,7 @@ export function runs(access: Access) {
       const types = filter.types ?? (await workflowTypes(db, names)).map(({ type }) => type);
       return endedRuns(db, names, { ...filter, types }, tag, range);
     });
-    return {
-      runs: jobs.map(({ type, partitionKey, status, ...row }) => ({
-        ...{ id: row.id, queue: names.queue, workflow: type, version: row.version },
-        ...{ state: status as RunState, key: partitionKey, tag: row.tag, waits: [] },
-        ...{ attempts: row.attempts, createdAt: new Date(row.createdAt), runAt: null },
-        ...{ diedAt: null, completedAt: new Date(row.completedAt) },
-        ...{ claimedBy: row.claimedBy, lastError: row.lastError },
-      })),
-      next,
-    };
+    return { runs: jobs.map((row) => endedView(names.queue, row)), next };
   }
 
   return {

@@ -67,8 +67,8 @@ export const listArchived = statement({
 export const listEndedRuns = statement({
   name: 'list_ended_runs',
   text: PAGE({
-    columns: ", a.headers ->> 'run-tag' AS tag",
-    which: "\n  AND ($11::text IS NULL OR a.headers ->> 'run-tag' = $11::text)",
+    columns: ", a.headers ->> 'holdfast_tag' AS tag",
+    which: "\n  AND ($11::text IS NULL OR a.headers ->> 'holdfast_tag' = $11::text)",
   }),
   columns: { ...ARCHIVED, tag: text.orNull },
 });

@@ -14,12 +14,14 @@ import {
   textArray,
   uuid,
 } from '../../postgres/statement.js';
+import { asleep } from '../../postgres/taken.js';
 import { filterParams, filterText, type JobFilter } from '../job/filter.js';
 import { SCAN_ROWS } from '../job/list.js';
 import { rowsOf, type Source, sourceFor } from '../job/list-sources.js';
 import { instant, moment, parsed, recorded } from '../reading/columns.js';
-import { type RunState, stateOfRow, waits } from './state.js';
+import { type RunState, stateOfRow } from './state.js';
 import { workflowTypes } from './types.js';
+import { waitsOf } from './waits.js';
 
 export interface RunFilter {
   /** Undefined: of every workflow. */
@@ -37,37 +39,27 @@ export interface RunRange {
 
 type RunSource = Source | 'open' | 'tag';
 
-/** The open markers of `run`, the first due first, as JSON: see `Wait`. */
-export const waitsOf = (run: string) => `(
-    SELECT jsonb_agg(jsonb_build_object('name', w.name, 'kind', w.kind, 'signals', CASE w.kind WHEN 'w' THEN w.value END,
-      'since', w.at, 'until', w.due_at, 'remaining', w.remaining, 'attempts', w.attempt, 'error', w.error ->> 'message')
-      ORDER BY w.due_at, w.nth)
-    FROM (
-      SELECT s.* FROM holdfast.inbox_steps AS s
-      WHERE s.run_id = ${run} AND s.place IS NULL AND (s.kind IN ('w', 'z', 'c') OR s.attempt IS NOT NULL)
-      ORDER BY s.due_at, s.nth LIMIT 20
-    ) AS w)`;
-
 const beyond = (id: string) => `${id} < coalesce($7::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')`;
 
 function rowsOfRuns(source: RunSource): string {
   if (source === 'tag')
-    return `SELECT i.* FROM holdfast.inbox AS i
-  WHERE i.headers ->> 'run-tag' = $9::text AND i.headers ? 'run-tag' AND ${beyond('i.id')}
+    return `SELECT i.*, i.id AS place FROM holdfast.inbox AS i
+  WHERE i.headers ->> 'holdfast_tag' = $9::text AND i.headers ? 'holdfast_tag' AND ${beyond('i.id')}
   ORDER BY i.id DESC LIMIT $8::integer`;
+  // The markers have the order, and the planner does not know that the rows come in it.
   if (source === 'open')
-    return `SELECT i.* FROM (
+    return `SELECT i.*, o.id AS place FROM (
     SELECT DISTINCT s.run_id AS id FROM holdfast.inbox_steps AS s
     WHERE (s.place IS NULL OR s.kind = '!') AND ${beyond('s.run_id')}
     ORDER BY s.run_id DESC LIMIT $8::integer
   ) AS o
   CROSS JOIN LATERAL (SELECT i.* FROM holdfast.inbox AS i WHERE i.id = o.id LIMIT 1) AS i
-  ORDER BY i.id DESC`;
-  return rowsOf(source, 'newest');
+  ORDER BY o.id DESC`;
+  return `SELECT r.*, r.id AS place FROM (${rowsOf(source, 'newest')}) AS r`;
 }
 
 const MATCHES = `${filterText('j', 'created_at')}
-  AND ($9::text IS NULL OR j.headers ->> 'run-tag' = $9::text)
+  AND ($9::text IS NULL OR j.headers ->> 'holdfast_tag' = $9::text)
   AND ($10::text[] IS NULL OR ${stateOfRow('j')} = ANY ($10::text[]))
   -- Of every workflow: nobody may have registered it, but then it has taken a step.
   AND ($2::text[] IS NOT NULL OR j.type = ANY ($11::text[])
@@ -101,15 +93,15 @@ WITH page AS MATERIALIZED (
   ${rowsOfRuns(source)}
   ) AS j
   WHERE ${MATCHES}
-  ORDER BY j.id DESC
+  ORDER BY j.place DESC
   LIMIT $12::integer
 )
-SELECT p.id, p.state, p.type AS workflow, p.version, p.partition_key AS key, p.headers ->> 'run-tag' AS tag, p.attempts,
+SELECT p.id, p.state, p.type AS workflow, p.version, p.partition_key AS key, p.headers ->> 'holdfast_tag' AS tag, p.attempts,
   p.created_at, CASE WHEN p.available_at < '9999-12-31' THEN p.available_at END AS run_at, p.claimed_by,
   CASE p.status WHEN 'dead_letter' THEN p.history #>> '{-1,at}' END AS died_at, left(p.last_error, 500) AS last_error,
-  CASE WHEN ${waits('p')} THEN ${waitsOf('p.id')} END AS waits
+  CASE WHEN ${asleep('p')} THEN ${waitsOf('p.id')} END AS waits
 FROM page AS p
-ORDER BY p.id DESC`,
+ORDER BY p.place DESC`,
     columns: LISTED,
   });
 

@@ -1,5 +1,7 @@
 /** The state of a run, in one word. A run is a row of its queue; what it waits for are its markers that have no place. */
 
+import { asleep } from '../../postgres/taken.js';
+
 /** Runs that are rows of a queue: the others have left it. */
 export const LIVE_RUN_STATES = [
   ...['running', 'due', 'waiting', 'undoing', 'scheduled', 'dead_letter'],
@@ -23,10 +25,6 @@ export type RunState =
   /** It was a dead letter, and somebody discarded it. */
   | 'discarded';
 
-/** Whether the row waits: nobody wants it before something comes. It is no work yet, so it is not pending for any count. */
-export const waits = (of: string) =>
-  `(${of}.wait_until = ${of}.available_at AND ${of}.available_at > now()) IS TRUE`;
-
 /** The state of a row of the queue. */
 export const stateOfRow = (of: string) => `CASE
     WHEN ${of}.status = 'dead_letter' THEN 'dead_letter'
@@ -34,5 +32,5 @@ export const stateOfRow = (of: string) => `CASE
       SELECT FROM holdfast.inbox_steps AS u WHERE u.run_id = ${of}.id AND u.kind = '!') THEN 'undoing'
     WHEN ${of}.status = 'processing' THEN 'running'
     WHEN ${of}.available_at <= now() THEN 'due'
-    WHEN ${waits(of)} THEN 'waiting'
+    WHEN ${asleep(of)} THEN 'waiting'
     ELSE 'scheduled' END`;

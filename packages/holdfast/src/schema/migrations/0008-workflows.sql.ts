@@ -106,7 +106,7 @@ $do$;
 const online = [
   {
     text: `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_tag_idx ON holdfast.inbox
-  ((headers ->> 'run-tag'), id) WHERE headers ? 'run-tag'`,
+  ((headers ->> 'holdfast_tag'), id) WHERE headers ? 'holdfast_tag'`,
   },
 ];
 
