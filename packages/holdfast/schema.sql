@@ -518,7 +518,7 @@ BEGIN
   SELECT count(*) INTO jobs
   FROM (SELECT FROM holdfast.inbox AS i
     -- Not those of runs that wait for something: they are no work yet.
-    WHERE i.status = 'pending' AND (i.wait_until = i.available_at) IS NOT TRUE ORDER BY i.id
+    WHERE i.status = 'pending' AND (i.wait_until = i.available_at AND i.available_at > now()) IS NOT TRUE ORDER BY i.id
     LIMIT settings.max_pending::bigint + 1) AS w;
   UPDATE holdfast.queues AS q
   SET waiting = jobs, waiting_at = began,
@@ -2291,6 +2291,7 @@ CREATE TABLE holdfast.workers (
   lock_key integer,
   holds_liveness_lock boolean NOT NULL DEFAULT false,
   left_at timestamp with time zone,
+  workflows jsonb,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
@@ -2349,7 +2350,11 @@ CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals USING btree (id)
 
 CREATE INDEX inbox_steps_check_idx ON holdfast.inbox_steps USING btree (check_at) WHERE (check_at IS NOT NULL);
 
+CREATE INDEX inbox_steps_open_idx ON holdfast.inbox_steps USING btree (run_id) WHERE ((place IS NULL) OR (kind = '!'::"char"));
+
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_tag_idx ON holdfast.inbox USING btree (((headers ->> 'holdfast_tag'::text)), id) WHERE (headers ? 'holdfast_tag'::text);
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
@@ -2376,7 +2381,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '3caca674daa202c1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '6151754c9347b83b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '9236d543495f5606');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '4bd9b87fa96fbf68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');

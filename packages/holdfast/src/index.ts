@@ -22,6 +22,8 @@ export type { SignalOptions, StepsOptions } from './api/act/workflows.js';
 export type { AuditEntry, AuditPage, AuditRequest } from './api/look/audit.js';
 export type { DeadLetterFilter, JobsFilter } from './api/look/filter.js';
 export type { JobsPage, JobsRequest } from './api/look/look.js';
+export type { Run, RunWait } from './api/look/run-views.js';
+export type { RunsPage, RunsRequest, WaitingRuns } from './api/look/runs.js';
 export type {
   DeadLetterGroup,
   Explanation,
@@ -43,6 +45,7 @@ export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';
 export type { RecordedChild, RecordedStep, RunHistory } from './inspect/job/history.js';
 export type { RunSignal, RunStep, RunSteps } from './inspect/job/steps.js';
+export type { RunState } from './inspect/run/state.js';
 export type { DeadJob } from './job/dead-job.js';
 export { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from './job/errors/errors.js';
 export type { HoldfastErrorCode } from './job/errors/holdfast-error.js';

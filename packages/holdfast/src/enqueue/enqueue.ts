@@ -5,8 +5,14 @@
  * whether the jobs were written: calling again with the same idempotency keys is safe.
  */
 import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
-import { encodeHeaders } from '../job/headers.js';
-import { checkDefinition, checkInteger, ENQUEUE_OPTIONS, type EnqueueItem } from '../job/job.js';
+import { encodeHeaders, TAG_HEADER } from '../job/headers.js';
+import {
+  checkDefinition,
+  checkInteger,
+  ENQUEUE_OPTIONS,
+  type EnqueueItem,
+  type EnqueueOptions,
+} from '../job/job.js';
 import { bucketOf, checkKey } from '../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
 import type { DueOptions } from '../job/options/enqueue-options.js';
@@ -111,7 +117,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
     // All keys of a group are in its bucket.
     bucket: bucketOf(group ?? key),
     payload,
-    headers: encodeHeaders(options.headers),
+    headers: encodeHeaders(withTag(job, options)),
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
     maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
     ...dueTime(options),
@@ -119,6 +125,16 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
     unique,
     limitKey: job.limitKey(item.payload),
   };
+}
+
+/** It travels as a header, so that it goes with the run into the archive, and jobs without one pay nothing for it. */
+function withTag({ type, ...job }: EnqueueItem['job'], { headers, tag }: EnqueueOptions) {
+  if (tag === undefined) return headers;
+  if (!('signals' in job))
+    throw invalid(
+      `tag is for runs of workflows, and "${type}" is a job; ${UNDONE.toLowerCase()} Put it into headers, or make it a workflow.`,
+    );
+  return { ...headers, [TAG_HEADER]: checkKey(tag, 'tag') };
 }
 
 const keyOrNull = (key: string | undefined, what: string) =>

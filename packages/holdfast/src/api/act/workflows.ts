@@ -21,6 +21,7 @@ import { openGroups } from '../../workflow/rows/children.js';
 import { askToUndo, send } from '../../workflow/rows/signal.js';
 import { type Access, ask } from '../access.js';
 import { unknownJob } from '../look/find-jobs.js';
+import { dated } from '../look/views.js';
 import { cancelFor, type MoveJobs } from './acts.js';
 
 /**
@@ -79,7 +80,7 @@ export function workflows(access: Access) {
      * What a run has done and what it waits for, in order, and the signals that were sent to it.
      * @example const { steps } = await hf.steps(run.id);
      */
-    async steps(id: string, options: StepsOptions = {}): Promise<RunSteps> {
+    async steps(id: string, options: StepsOptions = {}): Promise<RunSteps<Date>> {
       checkKnown(options, { queue: true, values: true }, 'steps()', 'Nothing was read.');
       checkId(id);
       const { queue, values = false } = options;
@@ -93,7 +94,11 @@ export function workflows(access: Access) {
       const queues = queue ? [queue] : await ask(access, (db) => readableQueues(db, access.schema));
       for (const of of queues) {
         const found = await read(of);
-        if (found.steps.length + found.signals.length > 0) return found;
+        if (found.steps.length + found.signals.length > 0)
+          return {
+            steps: found.steps.map((step) => dated(step, ['startedAt', 'endedAt', 'dueAt'])),
+            signals: found.signals.map((signal) => dated(signal, ['sentAt'])),
+          };
       }
       return { steps: [], signals: [] };
     },

@@ -102,7 +102,14 @@ export const queueFigures = (row: QueueOverview): QueueFigures => ({
 });
 
 const UNKNOWN: Readonly<Record<keyof Figures, null>> = {
-  ...{ pending: null, scheduled: null, retrying: null, processing: null, deadLetter: null },
+  ...{
+    pending: null,
+    scheduled: null,
+    retrying: null,
+    waitingRuns: null,
+    processing: null,
+    deadLetter: null,
+  },
   ...{ expired: null, oldestDue: null, oldestDueMs: null, startLatencyMs: null },
   ...{ oldestDueApproximate: null, approximate: null, deadLetterApproximate: null },
   ...{ completedPerSecond: null, tableBytes: null, archiveBytes: null },

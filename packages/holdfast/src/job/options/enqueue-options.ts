@@ -40,6 +40,8 @@ interface UsualOptions {
   readonly maxAttempts?: number;
   /** Texts that travel with the job, for the handler's `ctx.headers`. Default: none. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Of a run of a workflow: a word by which `hf.runs()` finds it, such as `vip`. Default: none. */
+  readonly tag?: string;
 }
 
 /** The two keys may belong to two different jobs. */
@@ -60,5 +62,5 @@ type OnceOptions =
 /** Of one job, not of the call. */
 export const ENQUEUE_OPTIONS = {
   ...{ partitionKey: true, group: true, idempotencyKey: true, delay: true, runAt: true },
-  ...{ priority: true, maxAttempts: true, headers: true, unique: true },
+  ...{ priority: true, maxAttempts: true, headers: true, unique: true, tag: true },
 } as const satisfies Known<EnqueueOptions>;
