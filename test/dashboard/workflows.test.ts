@@ -1,5 +1,5 @@
 /** What the dashboard says of runs of workflows, and what people do with them there. */
-import { beforeAll, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { DeadLetter, job, workflow } from '../../packages/holdfast/src/index.js';
 import { asking } from '../support/dashboard.js';
 import { testDatabase } from '../support/database.js';
@@ -20,7 +20,11 @@ const parcel = job<{ n: number }>('parcel', { maxAttempts: 1 });
 let stock = 0;
 const undone: string[] = [];
 
-const dashboard = () => asking(db.hf, { loopback: true, write: true, actor: 'ada' });
+let opened: ReturnType<typeof asking> | null = null;
+const dashboard = () => {
+  opened ??= asking(db.hf, { loopback: true, write: true, actor: 'ada' });
+  return opened;
+};
 const state = async (id: string) => (await dashboard().get(`/api/runs/${id}`)).body.state;
 const become = (id: string, wanted: string) =>
   until(`it is ${wanted}`, async () => (await state(id)) === wanted);
@@ -32,10 +36,10 @@ const waiting = async (more = {}) => {
   return id;
 };
 
-beforeAll(() => {
+beforeEach(() => {
   start(db.hf, (worker) =>
     worker
-      .handle(parcel, (_, { n }) => {
+      .handle(parcel, ({ payload: { n } }) => {
         if (n === 1) throw new DeadLetter('lost');
       })
       .workflow(checkout, async (flow, { goal }) => {

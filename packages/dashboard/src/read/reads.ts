@@ -1,4 +1,5 @@
 /** What the screens ask for, beside the feed. The same question of many browsers is asked once. */
+import type { Explanation, Job } from 'holdfast';
 import type { Reason } from 'holdfast/internal';
 import {
   countFinished,
@@ -80,8 +81,13 @@ export const count: Read = async ({ read, access }, { query }) => {
   return { count: sum, more: after !== null };
 };
 
+export interface ShownJob {
+  readonly job: Job;
+  readonly explanation: Omit<Explanation, 'job'>;
+}
+
 /** A job as it is shown, and why it does or does not run. */
-export async function shownJob({ look, redactor }: Context, id: string) {
+export async function shownJob({ look, redactor }: Context, id: string): Promise<ShownJob> {
   const found = await look.job(id);
   if (!found) throw new Refused(404, 'No queue and no archive has a job with this id.');
   const { job: _, also, ...first } = await look.explain(id);

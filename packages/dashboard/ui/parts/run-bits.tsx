@@ -1,8 +1,9 @@
 /** What the list of runs, the page of one and the page of a job share. */
 
+import { serverNow } from '../state/live';
 import type { JobAnswer, ListedRun } from '../state/wire';
 import { Link, When } from './bits';
-import { firstLine } from './format';
+import { firstLine, span } from './format';
 
 export const Parent = ({ of }: { of: NonNullable<JobAnswer['parent']> }) => (
   <Link to={`workflows/${of.id}`}>{`A child of step “${of.step}” of another run`}</Link>
@@ -10,6 +11,13 @@ export const Parent = ({ of }: { of: NonNullable<JobAnswer['parent']> }) => (
 
 export const quoted = (names: readonly string[] | null) =>
   (names ?? []).map((name) => `“${name}”`).join(' or ');
+
+/** How long ago, by the server's clock. */
+export const Age = ({ of }: { of: string }) => (
+  <time dateTime={of} title={of}>
+    {span(serverNow() - Date.parse(of))}
+  </time>
+);
 
 type Wait = ListedRun['waits'][number];
 
@@ -30,11 +38,11 @@ export function Waits({ of }: { of: readonly Wait[] }) {
       {whatFor(first)}
       {more.length > 0 && ` and ${more.length} more`}
       <span class="dim">
-        {', since '}
-        <When at={first.since} />
+        {', for '}
+        <Age of={first.since} />
         {first.until && (
           <>
-            {', at most '}
+            {first.kind === 'wait' ? ', gives up ' : ', goes on '}
             <When at={first.until} />
           </>
         )}

@@ -73,15 +73,15 @@ function Note({ step, run }: { step: ShownStep; run: RunAnswer }): ComponentChil
   if (state !== 'waiting')
     return `${state === 'failed' ? 'failed after ' : ''}${took}${tries(step)}`;
   if (dueAt === null) return kind === 'wait' ? `waits for ${quoted(step.signals)}` : 'waits';
-  const what =
-    kind === 'wait'
-      ? `waits for ${quoted(step.signals)}, at most `
-      : kind === 'sleep'
-        ? ''
-        : 'again ';
+  if (kind === 'sleep')
+    return (
+      <>
+        goes on <When at={dueAt} />
+      </>
+    );
   return (
     <>
-      {what}
+      {kind === 'wait' ? `waits for ${quoted(step.signals)}, gives up ` : 'again '}
       <When at={dueAt} />
       {tries(step)}
     </>
@@ -151,7 +151,7 @@ function Step(props: { step: ShownStep; run: RunAnswer; place: Place; now: numbe
     <li>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
-          <b>{kind === 'undo' ? `undo ${name}` : name}</b>
+          <b title={name}>{kind === 'undo' ? `undo ${name}` : name}</b>
           <svg viewBox={`0 0 ${WIDTH} 16`} preserveAspectRatio="none" aria-hidden="true">
             {bars.map(({ x, width, tone }) => (
               <rect key={tone} class={`bar-${tone}`} x={x} y="1" width={width} height="14" />

@@ -19,7 +19,8 @@ function factsOf({
   steps,
   moreSteps,
 }: RunAnswer): Record<string, ComponentChildren> {
-  const done = steps.filter(({ state }) => state === 'done').length;
+  const own = steps.filter(({ kind }) => kind !== 'undo');
+  const done = own.filter(({ state }) => state === 'done').length;
   const { id, partitionKey: key, attempts, maxAttempts } = job;
   return {
     Queue: `${job.queue}${job.archived ? ' (archive)' : ''}`,
@@ -29,7 +30,7 @@ function factsOf({
     Parent: parent && <Parent of={parent} />,
     Started: <When at={job.createdAt} />,
     Ended: job.completedAt && <When at={job.completedAt} />,
-    Steps: moreSteps === 0 && `${count(done)} of ${count(steps.length)} done`,
+    Steps: moreSteps === 0 && `${count(done)} of ${count(own.length)} done`,
     'Turns without progress': attempts > 1 && `${attempts} of ${maxAttempts}`,
     Worker: job.claimedBy,
     Id: <code>{id}</code>,
@@ -67,15 +68,15 @@ const Signals = ({ run: { signals, moreSignals, job } }: { run: RunAnswer }) => 
   <section class="part">
     <h2>Signals</h2>
     {moreSignals > 0 && <p class="dim">{`${count(moreSignals)} earlier ones are not shown.`}</p>}
-    <Table
-      label="Signals"
-      head={['Signal', 'Sent', 'Key', 'Taken by', 'Value']}
-      empty="None was sent."
-    >
-      {signals.map((signal) => (
-        <SignalRow key={signal.sentAt + signal.name} signal={signal} id={job.id} />
-      ))}
-    </Table>
+    {signals.length === 0 ? (
+      <p class="dim">None was sent.</p>
+    ) : (
+      <Table label="Signals" head={['Signal', 'Sent', 'Key', 'Taken by', 'Value']}>
+        {signals.map((signal) => (
+          <SignalRow key={signal.sentAt + signal.name} signal={signal} id={job.id} />
+        ))}
+      </Table>
+    )}
   </section>
 );
 
@@ -133,10 +134,10 @@ export function RunScreen({ id }: { id: string }) {
       <Why explanation={explanation} />
       {write.value && <RunActs run={data} />}
       {job.lastError && state === 'dead_letter' && (
-        <section class="part">
-          <h2>Error</h2>
+        <details>
+          <summary>The whole error</summary>
           <pre>{job.lastError}</pre>
-        </section>
+        </details>
       )}
       <section class="part">
         <h2>Timeline</h2>

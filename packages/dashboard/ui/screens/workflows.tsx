@@ -2,7 +2,7 @@
 import { Field, Select, Table } from '@holdfast/lab';
 import { Link, Pages, Search, Shown, Status, Title, When } from '../parts/bits';
 import { count, firstLine, stateText } from '../parts/format';
-import { Waits } from '../parts/run-bits';
+import { Age, Waits } from '../parts/run-bits';
 import { useAsked } from '../state/api';
 import { snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
@@ -82,7 +82,7 @@ function Waiting({ of }: { of: WaitingAnswer['waiting'] }) {
             <td>{WAITS_FOR[kind] ?? kind}</td>
             <td class="number">{`${approximate ? 'about ' : ''}${count(runs)}`}</td>
             <td>
-              since <When at={oldest} />
+              <Age of={oldest} />
             </td>
           </tr>
         ))}
