@@ -14,7 +14,10 @@ const EVIL = '<img src=x onerror=alert(1)>';
 interface Order {
   readonly goal: 'ship' | 'die' | 'split';
 }
-const checkout = workflow<Order, { approved: { card: string } }>('checkout', { maxAttempts: 1 });
+type Answer = { card: string };
+const checkout = workflow<Order, { approved: Answer; refused: Answer }>('checkout', {
+  maxAttempts: 1,
+});
 const parcel = job<{ n: number }>('parcel', { maxAttempts: 1 });
 
 let stock = 0;
@@ -130,7 +133,7 @@ test('redaction is asked for every value and every error of a run', async () => 
   const id = await begin('die');
   await become(id, 'dead_letter');
   const waits = await waiting();
-  await db.hf.signal(checkout, waits, 'refused' as 'approved', { card: CARD });
+  await db.hf.signal(checkout, waits, 'refused', { card: CARD });
   await become(waits, 'dead_letter');
   const fields = new Set<string>();
   const { get } = asking(db.hf, {
