@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { launch } from './chromium.mjs';
 import { shootLab } from './screenshots-lab.mjs';
+import { shootWorkflows } from './screenshots-workflows.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'docs/images');
@@ -77,3 +78,4 @@ try {
   demo.kill('SIGINT');
 }
 await shootLab();
+await shootWorkflows();

@@ -96,7 +96,7 @@ export const Value = ({ name, value }: { name: string; value: unknown }) => (
   </section>
 );
 
-function Acts({ job }: { job: ShownJob }) {
+function Acts({ job, explanation }: Pick<JobAnswer, 'job' | 'explanation'>) {
   const [asked, setAsked] = useState(false);
   const { id, queue, status, archived } = job;
   const run = () => void send(`api/jobs/${id}/run`, { queue }, 'It is due now.');
@@ -116,7 +116,8 @@ function Acts({ job }: { job: ShownJob }) {
   const waits = status === 'pending' && job.runAt !== null && Date.parse(job.runAt) > serverNow();
   const possible: readonly [string, boolean, () => void][] = [
     ['Retry', dead, () => act('retry')],
-    ['Run now', waits, run],
+    // A run that waits would find nothing new.
+    ['Run now', waits && explanation.code !== 'waiting', run],
     ['Discard', dead, () => act('discard')],
     ['Cancel', status === 'pending', () => act('cancel')],
     ['Cancel', status === 'processing', () => setAsked(true)],
@@ -197,7 +198,7 @@ export function JobScreen({ id }: { id: string }) {
         <Status of={job.status} />
       </div>
       <Failed error={error} />
-      {write.value && <Acts job={job} />}
+      {write.value && <Acts {...data} />}
       <Links {...data} />
       <Why explanation={explanation} />
       <div class="columns">

@@ -106,7 +106,7 @@ function Row({ run }: { run: ListedRun }) {
       <td>
         <When at={run.createdAt} />
       </td>
-      <td class="wide">
+      <td class={waits.length > 0 ? 'wide' : 'error'} title={lastError ?? undefined}>
         {waits.length > 0 ? (
           <Waits of={waits} />
         ) : completedAt ? (
@@ -114,9 +114,7 @@ function Row({ run }: { run: ListedRun }) {
             ended <When at={completedAt} />
           </>
         ) : (
-          <span class="dim" title={lastError ?? undefined}>
-            {firstLine(lastError)}
-          </span>
+          firstLine(lastError)
         )}
       </td>
     </tr>
