@@ -39,6 +39,8 @@ export type { OnceOptions } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';
+export type { RecordedChild, RecordedStep, RunHistory } from './inspect/job/history.js';
+export type { RunSignal, RunStep } from './inspect/job/steps.js';
 export type { DeadJob } from './job/dead-job.js';
 export { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from './job/errors/errors.js';
 export type { HoldfastErrorCode } from './job/errors/holdfast-error.js';

@@ -60,7 +60,7 @@ export const otherKind = (name: string, was: Kind, is: Kind) =>
     `"${name}" is recorded as a ${WORDS[was]}, and the code asks for a ${WORDS[is]} of this name. ${undone} ${fix}`,
   );
 
-/** `asked`: what the code asks for instead; null: it ended. */
+/** `asked`: what the code asks for or waits for instead; null: it ended. */
 export const notAsked = (name: string, was: Kind, asked: readonly string[] | null) =>
   new HoldfastError(
     'WORKFLOW_CHANGED',

@@ -49,7 +49,12 @@ export interface NewMarker {
   readonly error: string | null;
   /** No marker of the run is known to stand. */
   readonly first: boolean;
+  /** An open marker of this name stands, and ends with this one. */
+  readonly open: boolean;
 }
+
+/** As a turn asks for it to be written. */
+export type Unplaced = Omit<NewMarker, 'place' | 'first' | 'open'>;
 
 /** What a run waits for from now on, or when one of its steps is tried again. */
 export interface NewWait {

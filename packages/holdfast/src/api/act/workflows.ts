@@ -2,6 +2,7 @@
 
 import { childId } from '../../enqueue/insert-children.js';
 import { checkTx } from '../../enqueue/transaction.js';
+import { historyOf, type RunHistory } from '../../inspect/job/history.js';
 import { readableQueues } from '../../inspect/job/states.js';
 import { type RunSignal, type RunStep, stepsOf } from '../../inspect/job/steps.js';
 import { invalid } from '../../job/errors/holdfast-error.js';
@@ -19,6 +20,7 @@ import { checkSignal, type WorkflowDefinition } from '../../workflow/definition.
 import { openGroups } from '../../workflow/rows/children.js';
 import { askToUndo, send } from '../../workflow/rows/signal.js';
 import { type Access, ask } from '../access.js';
+import { unknownJob } from '../look/find-jobs.js';
 import { cancelFor, type MoveJobs } from './acts.js';
 
 /** Options of `hf.signal()`. */
@@ -88,6 +90,30 @@ export function workflows(access: Access) {
         if (found.steps.length + found.signals.length > 0) return found;
       }
       return { steps: [], signals: [] };
+    },
+    /**
+     * A run with its input and all that is recorded of it, as plain JSON, for `replayHistory()` of the test kit. It holds the
+     * values of your steps, so treat it as the data of your customers. Rejects with JOB_UNKNOWN if there is no such run.
+     * @example writeFileSync('history.json', JSON.stringify(await hf.history(run.id)));
+     */
+    async history(
+      id: string,
+      options: {
+        /** Default: Holdfast finds it. */
+        readonly queue?: QueueName;
+      } = {},
+    ): Promise<RunHistory> {
+      checkKnown(options, { queue: true }, 'history()', 'Nothing was read.');
+      checkId(id);
+      const { queue } = options;
+      const queues = queue ? [queue] : await ask(access, (db) => readableQueues(db, access.schema));
+      for (const of of queues) {
+        const names = access.names(of);
+        const read = ask(access, (db) => historyOf(db, names, id), { snapshot: true });
+        const found = await inQueue(names, read);
+        if (found) return found;
+      }
+      throw await unknownJob(access, queue ?? null, id);
     },
   };
 }

@@ -110,12 +110,15 @@ export function flowOf<Signal extends object, Input>(
           effect: (ask) =>
             tryAsked(turn, ask, {
               ...{ name, kind, tries, nth: ask.nth, records: true, intent: false },
-              once: async (about) => {
+              once: async (about, commits) => {
                 const { nth } = ask;
                 const attempt = about.attempt > 1 ? about.attempt : null;
-                await turn.transact({ name, kind, nth, attempt }, async (tx) =>
-                  encoded(await work(tx as never, about as never), name, of.maxBytes),
-                );
+                await turn.transact({ name, kind, nth, attempt }, async (tx) => {
+                  const made = await work(tx as never, about as never);
+                  const value = encoded(made, name, of.maxBytes);
+                  commits();
+                  return value;
+                });
                 return null;
               },
             }),
@@ -186,7 +189,8 @@ export function flowOf<Signal extends object, Input>(
             }
             turn.spawned(ask);
           },
-          decode: async (_, outcomes) => childrenResults(inputs.length, await outcomes()),
+          decode: async (value, outcomes) =>
+            childrenResults(JSON.parse(value as string).count, await outcomes()),
         };
       });
     },

@@ -7,7 +7,7 @@ import { checkSchedule } from '../../../schedule/options.js';
 import { putSchedules } from '../../../schedule/write.js';
 import type { Call } from '../../command.js';
 import type { Target } from './convert.js';
-import type { Query, Source, SourceSchedule } from './source.js';
+import type { Query, Source, SourceSchedule } from './sources/source.js';
 import type { Tally } from './tally.js';
 
 export interface Moving {
