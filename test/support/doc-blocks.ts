@@ -37,6 +37,7 @@ const IMPORTS = [
   "import { advance, cloneDatabase, drain, expectEnqueued, makeJob, makeTemplate, startPglite } from '@holdfast/testing';",
   "import { replayHistory, survivesFaults, testJob, testWorkflow, useHoldfast } from '@holdfast/testing';",
   "import { dashboard, nodeHandler, serveDashboard } from '@holdfast/dashboard';",
+  "import { HoldfastModule } from '@holdfast/nest';",
   "import { findEmbedded, startEmbedded } from '@holdfast/embedded';",
 ].join(' ');
 

@@ -4,7 +4,10 @@ import { type JobDefinition, type JobName, type JobOptions, job } from '../job/j
 import { checkKey } from '../job/key.js';
 import { nearest } from '../job/options/nearest.js';
 
-/** By the name of each signal, its value. */
+/**
+ * The signals of a workflow: by name, what each carries.
+ * @example workflow<Order, { approved: { by: string }; refused: string }>('checkout');
+ */
 export type Signals = Readonly<Record<string, unknown>>;
 
 /**
@@ -17,7 +20,10 @@ export interface WorkflowOptions<Input, Payload, Signal extends object, Result>
   readonly signals?: readonly (keyof Signal & string)[];
 }
 
-/** What `workflow()` makes: enqueue it as a job, and give it bodies with `worker.workflow()`. */
+/**
+ * What `workflow()` makes: enqueue it as a job, and give it bodies with `worker.workflow()`.
+ * @example const begun = await hf.enqueue(checkout, order);
+ */
 export interface WorkflowDefinition<
   Input,
   Signal extends object = Signals,

@@ -4,7 +4,7 @@
  * the intent of a step with an undo, whose effect may have happened.
  */
 
-/** What a name stands for. With a capital: it can be undone. */
+/** What the code asked for under a name. A capital: it can be undone. */
 export type Kind = 's' | 'S' | 't' | 'T' | 'z' | 'w' | 'c' | 'u' | '!' | '#';
 
 export const WORDS: Readonly<Record<Kind, string>> = {
@@ -61,7 +61,7 @@ export interface NewWait {
   readonly name: string;
   readonly kind: Kind;
   readonly nth: number;
-  /** The signals of which it takes the first. */
+  /** The signals that it waits for; it takes the first that comes. */
   readonly signals?: readonly string[];
   /** How long it waits, or until when; neither: until it is there. */
   readonly ms?: number;

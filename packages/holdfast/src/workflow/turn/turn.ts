@@ -181,7 +181,7 @@ export class Turn implements Working {
     return undefined;
   }
 
-  /** Those of which nothing is recorded. */
+  /** Those without a record. */
   get #new(): Ask[] {
     return this.#fresh.filter(({ over, name }) => !over && !this.journal.find(name));
   }

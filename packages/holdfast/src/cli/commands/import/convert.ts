@@ -96,7 +96,7 @@ export function convert(job: SourceJob, target: Target): Converted {
       maxAttempts: Math.min(Math.max(job.maxAttempts, job.dead ? 1 : attempts + 1), MAX_ATTEMPTS),
       ...{ delayMs: 0, runAt: dueOf(job.runAt), limitKey: null },
       idempotencyKey: once?.as === 'idempotency' ? once.key : null,
-      // What has ended stands for nobody: a job that waits under its key is another one.
+      // A job that has ended frees its key: a job that waits under it is another one.
       unique:
         once && once.as !== 'idempotency' && !job.dead
           ? { key: once.key, while: once.as as 'pending', onConflict: 'ignore', windowMs: null }

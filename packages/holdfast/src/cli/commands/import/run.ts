@@ -161,7 +161,7 @@ interface Movable extends Converted {
 const WHY = {
   written: null,
   known: 'moved by an earlier import',
-  folded: 'its key stands for a job here',
+  folded: 'a job here has its key already',
   refused: 'Postgres cannot store its payload',
 };
 

@@ -46,8 +46,9 @@ async function move({ call, source, target, queue, dry, keep }: Moving, one: Sou
     const schedule = await checkSchedule(
       name,
       {
-        ...(cron === null ? { every: everyMs as number } : { cron }),
-        ...(cron !== null && timezone !== null && { timezone }),
+        ...(cron === null
+          ? { every: everyMs as number }
+          : { cron, ...(timezone !== null && { timezone }) }),
         job: job(type, { queue }),
         payload: one.payload as never,
         ...(key !== null && { partitionKey: key }),
