@@ -111,20 +111,20 @@ DECLARE
   last_of text[] := '{}';
 BEGIN
   FOR step IN
-    SELECT e.parent ->> 'q' AS queue, (e.parent ->> 'r')::uuid AS run, e.parent ->> 's' AS name, count(*)::integer AS jobs,
+    SELECT e.parent ->> 'q' AS queue, (e.parent ->> 'r')::uuid AS run, e.parent ->> 's' AS name, left(e.id::text, 24) AS first, count(*)::integer AS jobs,
       array_agg((e.parent ->> 'n')::integer) AS ns,
       array_agg(results -> e.id::text) AS results
     FROM unnest(ids, parents) AS e(id, parent)
     WHERE e.parent IS NOT NULL
-    GROUP BY 1, 2, 3
-    ORDER BY 1, 2, 3
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 2, 3, 4
   LOOP
     IF to_regclass(format('holdfast.%I', step.queue || '_steps')) IS NULL THEN
       CONTINUE;
     END IF;
     EXECUTE format('UPDATE holdfast.%I AS s SET remaining = s.remaining - %s
-      WHERE s.run_id = %L AND s.name = %L AND s.kind = ''c'' RETURNING s.remaining', step.queue || '_steps', step.jobs,
-      step.run, step.name)
+      WHERE s.run_id = %L AND s.name = %L AND s.kind = ''c'' AND left(s.value ->> ''first'', 24) = %L RETURNING s.remaining',
+      step.queue || '_steps', step.jobs, step.run, step.name, step.first)
     INTO left_over;
     IF left_over IS NULL THEN
       CONTINUE;
@@ -376,16 +376,24 @@ DECLARE
   taken jsonb;
 BEGIN
   FOR step IN
-    SELECT s.name, s.kind, s.value, s.remaining, s.due_at FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND s.place IS NULL AND s.kind IN ('w', 'z', 'c') ORDER BY s.kind <> 'w', s.nth
+    SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
+    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
+    ORDER BY s.place, s.kind <> 'w', s.nth
   LOOP
+    IF step.place IS NOT NULL THEN
+      name := step.name; place := step.place; value := step.value::text; last := step.place;
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
     taken := NULL;
     IF step.kind = 'w' THEN
       UPDATE holdfast.inbox_signals AS g SET taken_by = step.name, seen = true
       WHERE g.run_id = run AND g.id = (
         SELECT f.id FROM holdfast.inbox_signals AS f
         WHERE f.run_id = run AND f.taken_by IS NULL AND step.value ? f.name ORDER BY f.id LIMIT 1)
-      RETURNING jsonb_build_object('name', g.name, 'value', g.value) INTO taken;
+      RETURNING CASE WHEN g.value IS NULL THEN jsonb_build_object('name', g.name)
+        ELSE jsonb_build_object('name', g.name, 'value', g.value) END INTO taken;
     ELSIF step.kind = 'c' AND step.remaining = 0 THEN
       taken := step.value;
     END IF;
@@ -510,7 +518,7 @@ BEGIN
   SELECT count(*) INTO jobs
   FROM (SELECT FROM holdfast.inbox AS i
     -- Not those of runs that wait for something: they are no work yet.
-    WHERE i.status = 'pending' AND (i.wait_until = i.available_at) IS NOT TRUE ORDER BY i.id
+    WHERE i.status = 'pending' AND (i.wait_until = i.available_at AND i.available_at > now()) IS NOT TRUE ORDER BY i.id
     LIMIT settings.max_pending::bigint + 1) AS w;
   UPDATE holdfast.queues AS q
   SET waiting = jobs, waiting_at = began,
@@ -1246,6 +1254,7 @@ DECLARE
   run record;
   wait jsonb;
   until timestamptz;
+  undoing boolean;
 BEGIN
   FOR run IN
     SELECT i.id, g.nth, i.undo_asked
@@ -1268,17 +1277,19 @@ BEGIN
       WHERE s.place IS NULL AND excluded.attempt IS NOT NULL;
 
     run_id := run.id; state := 'done'; due_in_ms := NULL;
+    undoing := EXISTS (SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!');
     FOR name, place, value IN
-      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a
+      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a WHERE NOT undoing
     LOOP
       RETURN NEXT;
     END LOOP;
     state := 'awake';
     IF NOT FOUND THEN
-      SELECT min(s.due_at) INTO until FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.place IS NULL;
+      SELECT min(s.due_at) INTO until FROM holdfast.inbox_steps AS s
+      WHERE s.run_id = run.id AND s.place IS NULL AND (s.kind = 'u' OR NOT undoing);
       -- A step is due again, or the run is to be undone and does not know it yet.
-      state := CASE WHEN until <= clock_timestamp() OR run.undo_asked IS NOT NULL AND NOT EXISTS (
-        SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!') THEN 'awake' ELSE 'asleep' END;
+      state := CASE WHEN until <= clock_timestamp() OR run.undo_asked IS NOT NULL AND NOT undoing
+        THEN 'awake' ELSE 'asleep' END;
     END IF;
     IF state = 'asleep' THEN
       due_in_ms := extract(epoch FROM until - clock_timestamp()) * 1000;
@@ -2280,6 +2291,7 @@ CREATE TABLE holdfast.workers (
   lock_key integer,
   holds_liveness_lock boolean NOT NULL DEFAULT false,
   left_at timestamp with time zone,
+  workflows jsonb,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
@@ -2338,7 +2350,11 @@ CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals USING btree (id)
 
 CREATE INDEX inbox_steps_check_idx ON holdfast.inbox_steps USING btree (check_at) WHERE (check_at IS NOT NULL);
 
+CREATE INDEX inbox_steps_open_idx ON holdfast.inbox_steps USING btree (run_id) WHERE ((place IS NULL) OR (kind = '!'::"char"));
+
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_tag_idx ON holdfast.inbox USING btree (((headers ->> 'holdfast_tag'::text)), id) WHERE (headers ? 'holdfast_tag'::text);
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
@@ -2359,13 +2375,13 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows'
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (9, 'unique-keys', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '4caeddea4da7e6ef');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '5b8be06cc70f8b6a');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '3caca674daa202c1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '6151754c9347b83b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '9236d543495f5606');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '4bd9b87fa96fbf68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
@@ -2389,7 +2405,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0
 INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', '976bb46b1fcc9ce5');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '9f4edf7c2d2095a6');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '8bf1cfc274de0ace');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');

@@ -106,7 +106,7 @@ LEFT JOIN gone AS g ON g.id = v.id`,
   columns: { id: uuid, key_taken: bool, moved: bool },
 });
 
-/** `keyTaken`: its idempotency key stands for another job, so it was left. */
+/** `keyTaken`: another job has its idempotency key, so it was left. */
 export type Replayed = Row<typeof replayFinished.columns>;
 
 /** Whatever is missing in the answer was not in the archive any more, or in another state than was asked for. */

@@ -81,11 +81,17 @@ FROM gone AS i`;
 }
 
 /**
- * What the jobs in `gone` have done under `ctx.once` is known for as long from now on as from the day on which it was
- * done: the archive keeps them from now on too, and they can be brought back.
+ * What the jobs in `gone` have done under `ctx.once`, or as runs of workflows, is known for as long from now on as from the
+ * day on which it was done: the archive keeps them from now on too, and they can be brought back.
  */
 export const KEEPS_EFFECTS = `effects AS (
   UPDATE holdfast.inbox_effects AS e SET created_at = now() FROM gone AS g WHERE e.job_id = g.id
+), steps AS (
+  UPDATE holdfast.inbox_steps AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id AND e.check_at IS NOT NULL
+), signals AS (
+  UPDATE holdfast.inbox_signals AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id
+), children AS (
+  UPDATE holdfast.inbox_children AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id
 )`;
 
 /** For the WHERE of `archived`: the children among the cancelled are counted in their parents, once for all of them. */
