@@ -11,7 +11,7 @@ import type { SurvivalReport } from '../survives-faults.js';
 import { type AnyDefinition, Drive, type DriveOptions } from './drive.js';
 import { type Came, isSame, type RunFinding, runReport } from './report.js';
 import { type RunFault, Strike } from './strike.js';
-import { resultOf } from './test-workflow.js';
+import { outcomeOf, undoneIn } from './test-workflow.js';
 
 export type Effects = () => Counts | Promise<Counts>;
 type Counts = number | Readonly<Record<string, number>>;
@@ -74,8 +74,11 @@ export class WorkflowSurvey {
     const drive = new Drive(deps, definition, bodies, options, take);
     await drive.begin(input(++this.#runs));
     while (await drive.settle()) if (!(await drive.moveOn())) throw await drive.stuck();
-    const { outcome, error, undone } = await resultOf(drive, new Map());
+    const history = await deps.hf.history(drive.id, { queue: drive.trial.names.queue });
+    const { status: outcome } = history;
+    const error = outcome === 'completed' ? null : (await outcomeOf(drive)).error;
     const { calls } = drive.faking;
+    const undone = undoneIn(history);
     return { outcome, error, undone, calls, effects: await this.#since(from) };
   }
 

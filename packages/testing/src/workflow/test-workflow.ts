@@ -6,6 +6,7 @@ import type {
   Duration,
   HoldfastError,
   PayloadOf,
+  RunHistory,
   RunStep,
   Signals,
   WorkflowBody,
@@ -237,7 +238,7 @@ async function endedBefore(drive: Drive, name: string | undefined): Promise<Hold
   return new Failure('JOB_STATE', `The run ended as "${outcome}" before ${where}${why}.`);
 }
 
-async function outcomeOf({ deps, id, trial }: Drive) {
+export async function outcomeOf({ deps, id, trial }: Drive) {
   const row = await deps.hf.job(id, { queue: trial.names.queue });
   const failed = row?.status === 'dead_letter' || row?.status === 'cancelled';
   const outcome = failed ? (row.status as 'dead_letter' | 'cancelled') : 'completed';
@@ -256,16 +257,19 @@ async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> 
   });
 }
 
-export async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
+/** In the order in which they were undone. */
+export const undoneIn = ({ steps }: RunHistory): string[] =>
+  steps.flatMap(({ name, kind, place, error }) =>
+    kind === 'u' && place !== null && error === null ? [name.slice(1)] : [],
+  );
+
+async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
   const { deps, id, trial, movedMs, turns } = drive;
   const steps = await stepsOf(drive);
   const { queue } = trial.names;
-  const recorded = await deps.hf.history(id, { queue });
-  const undone = recorded.steps.filter(({ kind, place, error }) => kind === 'u' && place && !error);
   return {
     ...{ id, ...(await outcomeOf(drive)), steps: steps.filter(({ kind }) => kind !== 'undoing') },
-    undone: undone.map(({ name }) => name.slice(1)),
-    ...{ movedMs, turns },
+    ...{ undone: undoneIn(await deps.hf.history(id, { queue })), movedMs, turns },
     enqueued: await writtenSince(deps.ownPool, deps.schema, before, { id, queue }),
   };
 }
