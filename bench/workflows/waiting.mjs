@@ -14,8 +14,8 @@ async function fill(url, count) {
   await admin.connect();
   await admin.query(
     `WITH runs AS (
-       INSERT INTO holdfast.inbox (type, payload, available_at, wait_until, partition_bucket, parked)
-       SELECT 'approval', '{}', w.at, w.at, n % 1024, false
+       INSERT INTO holdfast.inbox (type, payload, available_at, wait_until, partition_bucket, partition_key, parked)
+       SELECT 'approval', '{}', w.at, w.at, n % 1024, 'run:' || n, false
        FROM generate_series(1, $1::int) AS n,
          LATERAL (SELECT CASE WHEN n % 2 = 0 THEN timestamptz '9999-12-31' ELSE now() + n * interval '1 second' + interval '1 day' END) AS w(at)
        RETURNING id, available_at)

@@ -103,7 +103,7 @@ export class Trial {
       if (deduplicated)
         throw new HoldfastError(
           'JOB_STATE',
-          `Job ${id} stands for the unique key already, so no job was made. Use another payload, or clearJobs(hf).`,
+          `Job ${id} already has the unique key, so no job was made. Use another payload, or clearJobs(hf).`,
         );
       if (attempt > 1) await setAttempts(tx, this.names, id, attempt - 1);
       const place = (await makeDue(tx, this.names, id)) as Place;

@@ -10,8 +10,8 @@ import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, uuid } from '../postgres/statement.js';
 
-/** The time that one waited for. */
-const HISTORY = `CASE WHEN i.status = 'pending' AND i.available_at > now()
+/** The time that one waited for. A run that comes back finds out by itself what it waits for. */
+const HISTORY = `CASE WHEN i.status = 'pending' AND i.available_at > now() AND (i.wait_until = i.available_at) IS NOT TRUE
     THEN ${historyWith(`'outcome', 'cancelled', 'due', i.available_at`)} ELSE i.history END`;
 
 export const cancelJobs = statement({

@@ -239,7 +239,7 @@ export class Drive {
   }
 
   /** What the run waits for, in the order in which it asked. */
-  async waits(): Promise<RunStep[]> {
+  async waits(): Promise<RunStep<Date>[]> {
     const { steps } = await this.deps.hf.steps(this.id, { queue: this.trial.names.queue });
     return steps.filter(({ state }) => state === 'waiting');
   }

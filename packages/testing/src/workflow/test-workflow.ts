@@ -71,7 +71,7 @@ export type TestBodies<Input, Signal extends Signals, Result> =
   | Readonly<Record<number, WorkflowBody<any, Signal, Result>>>;
 
 /** A step of a run, with the value that it returned. */
-export interface TestStep extends RunStep {
+export interface TestStep extends RunStep<Date> {
   /** A fake took the place of its function. */
   readonly faked: boolean;
 }
@@ -151,7 +151,7 @@ export class TestRun<Signal extends Signals = Signals, Result = unknown>
    * to there. Rejects if the run ends before.
    * @example const { dueAt } = await run.untilWaiting('approval');
    */
-  untilWaiting(name?: string): Promise<RunStep> {
+  untilWaiting(name?: string): Promise<RunStep<Date>> {
     return this.#next(async ({ drive }) => {
       for (;;) {
         if (!(await drive.settle())) throw await endedBefore(drive, name);

@@ -49,13 +49,9 @@ export async function takeTurn(
   );
   const flow = flowOf(turn, definition as never);
   // A lost run or a stopping worker ends the turn, whatever its body waits for.
-  context.signal.addEventListener(
-    'abort',
-    () => turn.stop({ kind: 'threw', error: context.signal.reason }),
-    {
-      once: true,
-    },
-  );
+  const stop = () => turn.stop({ kind: 'threw', error: context.signal.reason });
+  if (context.signal.aborted) stop();
+  else context.signal.addEventListener('abort', stop, { once: true });
   const end = await turn.run(() => body(flow as never, context.payload as never));
   switch (end.kind) {
     case 'returned':
