@@ -518,7 +518,7 @@ BEGIN
   SELECT count(*) INTO jobs
   FROM (SELECT FROM holdfast.inbox AS i
     -- Not those of runs that wait for something: they are no work yet.
-    WHERE i.status = 'pending' AND (i.wait_until = i.available_at) IS NOT TRUE ORDER BY i.id
+    WHERE i.status = 'pending' AND (i.wait_until = i.available_at AND i.available_at > now()) IS NOT TRUE ORDER BY i.id
     LIMIT settings.max_pending::bigint + 1) AS w;
   UPDATE holdfast.queues AS q
   SET waiting = jobs, waiting_at = began,
@@ -695,10 +695,10 @@ BEGIN
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, group_key, limit_key, parked)
+            payload, priority, max_attempts, headers, version, group_key, limit_key, unique_key, parked)
           VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket,
             a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
-            waiting.group_key, a_limit_key, false);
+            waiting.group_key, a_limit_key, a_unique, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -707,9 +707,9 @@ BEGIN
   END LOOP;
 
   INSERT INTO holdfast.inbox (id, position, available_at, partition_bucket, type, partition_key, payload, priority,
-    max_attempts, headers, version, group_key, limit_key, parked)
+    max_attempts, headers, version, group_key, limit_key, unique_key, parked)
   VALUES (a_id, coalesce(a_position, nextval('holdfast.inbox_position_seq')), a_due, a_bucket, a_type, a_key, a_payload,
-    a_priority, a_max_attempts, a_headers, a_version, a_group, a_limit_key, false);
+    a_priority, a_max_attempts, a_headers, a_version, a_group, a_limit_key, a_unique, false);
   UPDATE holdfast.inbox_unique AS u
   SET jobs = live || a_id,
       kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
@@ -1033,6 +1033,34 @@ BEGIN
     LIMIT least(most_jobs, e.tokens)
   ) AS c ON true
   WHERE e.goes_on;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_retake_unique(types text[], keys text[], ids uuid[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  wanted record;
+BEGIN
+  FOR wanted IN
+    SELECT DISTINCT ON (w.type, w.key) w.type, w.key, w.id
+    FROM unnest(types, keys, ids) WITH ORDINALITY AS w(type, key, id, nth)
+    ORDER BY w.type, w.key, w.nth DESC
+  LOOP
+    INSERT INTO holdfast.inbox_unique (type, key, jobs, prune_at)
+    VALUES (wanted.type, wanted.key, '{}', now() + interval '10 minutes')
+    ON CONFLICT (type, key) DO UPDATE SET key = excluded.key;
+    UPDATE holdfast.inbox_unique AS u
+    SET jobs = ARRAY[wanted.id], prune_at = greatest(u.prune_at, now() + interval '10 minutes')
+    WHERE u.type = wanted.type AND u.key = wanted.key AND (u.kept_until > statement_timestamp()) IS NOT TRUE
+      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = ANY (u.jobs) AND i.status <> 'dead_letter');
+  END LOOP;
+  RETURN true;
 END
 $function$;
 
@@ -2010,6 +2038,7 @@ CREATE TABLE holdfast.inbox (
   wait_until timestamp with time zone,
   undo_asked text,
   parent jsonb,
+  unique_key text,
   CONSTRAINT inbox_job_pkey PRIMARY KEY (id),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
@@ -2037,6 +2066,7 @@ CREATE TABLE holdfast.inbox_archive (
   result jsonb,
   group_key text,
   segment integer NOT NULL DEFAULT 0,
+  unique_key text,
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
 ) PARTITION BY LIST (segment);
 
@@ -2261,6 +2291,7 @@ CREATE TABLE holdfast.workers (
   lock_key integer,
   holds_liveness_lock boolean NOT NULL DEFAULT false,
   left_at timestamp with time zone,
+  workflows jsonb,
   CONSTRAINT workers_pkey PRIMARY KEY (id),
   CONSTRAINT workers_status_check CHECK ((status = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text])))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
@@ -2276,6 +2307,8 @@ REVOKE ALL ON FUNCTION holdfast.inbox_fill() FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.inbox_lock_unique(text[],text[],text[],text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_retake_unique(text[],text[],uuid[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_signal(uuid,text,jsonb,text,boolean) FROM PUBLIC;
 
@@ -2317,7 +2350,11 @@ CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals USING btree (id)
 
 CREATE INDEX inbox_steps_check_idx ON holdfast.inbox_steps USING btree (check_at) WHERE (check_at IS NOT NULL);
 
+CREATE INDEX inbox_steps_open_idx ON holdfast.inbox_steps USING btree (run_id) WHERE ((place IS NULL) OR (kind = '!'::"char"));
+
 CREATE INDEX inbox_suspect_idx ON holdfast.inbox USING btree (id) WHERE (crashes > 1);
+
+CREATE INDEX inbox_tag_idx ON holdfast.inbox USING btree (((headers ->> 'holdfast_tag'::text)), id) WHERE (headers ? 'holdfast_tag'::text);
 
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
@@ -2335,6 +2372,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-se
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-letter', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (9, 'unique-keys', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
@@ -2343,12 +2381,12 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '3caca674daa202c1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '6151754c9347b83b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '9236d543495f5606');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '4bd9b87fa96fbf68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', 'd05da4eac4b91309');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
@@ -2360,6 +2398,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '2fdb8618d37856ac');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
@@ -2375,7 +2414,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b19
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 8);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 9);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 

@@ -44,7 +44,7 @@ const EXPECTED = {
 const STATEMENTS: Record<string, RegExp> = {
   load: /SELECT i\.undo_asked FROM holdfast\.inbox AS i WHERE i\.id = r\.id/,
   record: /unnest\(\$4::uuid\[\], \$5::text\[\]/,
-  'record in a transaction': /'written' END AS state/,
+  'record in a transaction': /AS is_written/,
   commit: /^COMMIT/,
   'write children': /jsonb_build_object\('q'/,
   'open children': /SELECT o\.id, CASE WHEN \$6::text/,
@@ -77,7 +77,7 @@ test.each(Object.keys(STATEMENTS))(
 );
 
 test('a note of progress that is lost changes nothing that is recorded', async () => {
-  line.cuts.push({ statement: /SET attempts = 1 WHERE/, where: 'request', times: 1 });
+  line.cuts.push({ statement: /SET attempts = 1, crashes = 0 WHERE/, where: 'request', times: 1 });
   const id = await runs.start(errand, { months: 1, hiccup: true });
   await db.hf.signal(errand, id, 'go', 'now');
   expect(await runs.end(errand, id)).toMatchObject({ status: 'completed', result: EXPECTED });

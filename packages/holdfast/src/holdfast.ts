@@ -23,6 +23,7 @@ import type { Holdfast } from './api/holdfast.js';
 import { type AuditPage, type AuditRequest, auditPage } from './api/look/audit.js';
 import { gaugesReader } from './api/look/gauges.js';
 import { looking } from './api/look/look.js';
+import { runs } from './api/look/runs.js';
 import { Waiting } from './api/look/wait.js';
 import {
   CALL_OPTIONS,
@@ -196,6 +197,7 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
   const methods = {
     schema,
     ...looking(access),
+    ...runs(access),
     ...byId(access),
     ...queueSettings(access),
     ...schedules(access),

@@ -136,7 +136,7 @@ export function takeTurn(
   const held = { id, generation, workerId, row: { version: 1 } } as unknown as LeasedJob;
   const turn = new Turn(
     {
-      ...{ id, type: definition.type, version: 1, attempt: attempts, maxAttempts: 25 },
+      ...{ id, type: definition.type, version: 1, attempt: attempts, crashes: 0, maxAttempts: 25 },
       ...{ isNew: generation === 1, createdAt: new Date(0), headers: {}, log: quietLogger },
       ...{ signal: new AbortController().signal, maxBytes: 1_000_000 },
     },

@@ -20,12 +20,14 @@ import type { workflows } from './act/workflows.js';
 import type { examine } from './doctor/doctor.js';
 import type { AuditPage, AuditRequest } from './look/audit.js';
 import type { looking } from './look/look.js';
+import type { runs } from './look/runs.js';
 import type { Wait } from './look/wait.js';
 import type { EnqueueCall } from './options.js';
 
 /** What `holdfast()` makes: it enqueues, makes workers, looks and acts. */
 export interface Holdfast
   extends ReturnType<typeof looking>,
+    ReturnType<typeof runs>,
     ReturnType<typeof byId>,
     ReturnType<typeof queueSettings>,
     ReturnType<typeof schedules>,

@@ -5,7 +5,7 @@
  * whether the jobs were written: calling again with the same idempotency keys is safe.
  */
 import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
-import { encodeHeaders } from '../job/headers.js';
+import { encodeHeaders, TAG_HEADER } from '../job/headers.js';
 import {
   checkDefinition,
   checkInteger,
@@ -15,6 +15,7 @@ import {
 } from '../job/job.js';
 import { bucketOf, checkKey } from '../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
+import type { DueOptions } from '../job/options/enqueue-options.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
@@ -27,15 +28,15 @@ import { insertFolded } from './unique.js';
 export interface Enqueued {
   /** The id of the job. */
   readonly id: string;
-  /** True when the idempotency key or the unique key already stood for this job and no new one was written. */
+  /** True if a job with this idempotency key or unique key existed, so that no new one was written. */
   readonly deduplicated: boolean;
-  /** The job that stood for the unique key, and had not been claimed, has the new payload, priority and time. */
+  /** True if the waiting job with this unique key got the new payload, priority and time. */
   readonly replaced?: true;
 }
 
 export interface EnqueueLimits {
   readonly maxPayloadBytes: number;
-  /** What to do when an idempotency key stands for a job with another type or payload. */
+  /** What to do if the job with this idempotency key has another type or payload. */
   readonly onMismatch: 'error' | 'existing';
   /** Whether the caller rolls back when this throws; then nothing has to be taken back here. */
   readonly rolledBack?: boolean;
@@ -116,7 +117,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
     // All keys of a group are in its bucket.
     bucket: bucketOf(group ?? key),
     payload,
-    headers: encodeHeaders(options.headers),
+    headers: encodeHeaders(withTag(job, options)),
     priority: checkInteger(options.priority ?? job.priority, 'priority', 1, 4),
     maxAttempts: checkInteger(options.maxAttempts ?? job.maxAttempts, 'maxAttempts', 1, 10_000),
     ...dueTime(options),
@@ -124,6 +125,16 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
     unique,
     limitKey: job.limitKey(item.payload),
   };
+}
+
+/** It travels as a header, so that it goes with the run into the archive, and jobs without one pay nothing for it. */
+function withTag({ type, ...job }: EnqueueItem['job'], { headers, tag }: EnqueueOptions) {
+  if (tag === undefined) return headers;
+  if (!('signals' in job))
+    throw invalid(
+      `tag is for runs of workflows, and "${type}" is a job; ${UNDONE.toLowerCase()} Put it into headers, or make it a workflow.`,
+    );
+  return { ...headers, [TAG_HEADER]: checkKey(tag, 'tag') };
 }
 
 const keyOrNull = (key: string | undefined, what: string) =>
@@ -140,12 +151,15 @@ function checkDelay(delay: Duration, consequence: string): number {
 
 /** When a job is due. `consequence` follows from a refusal, as a sentence. */
 export function dueTime(
-  options: Pick<EnqueueOptions, 'delay' | 'runAt'>,
+  options: DueOptions,
   consequence = UNDONE,
 ): { delayMs: number; runAt: string | null } {
   const { delay, runAt } = options;
   if (runAt === undefined)
-    return { delayMs: delay === undefined ? 0 : checkDelay(delay, consequence), runAt: null };
+    return {
+      delayMs: delay === undefined ? 0 : checkDelay(delay as Duration, consequence),
+      runAt: null,
+    };
   const time = runAt instanceof Date ? runAt.getTime() : Number.NaN;
   const problem =
     delay !== undefined

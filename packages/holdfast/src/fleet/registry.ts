@@ -12,10 +12,15 @@ import { bool, int8, json, statement, text } from '../postgres/statement.js';
 /** By queue and type, the newest payload version that a worker handles. */
 export type Handles = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
+/** By queue and type, the versions of each workflow for which a worker has a body. */
+export type Bodies = Readonly<Record<string, Readonly<Record<string, readonly number[]>>>>;
+
 export interface Registration {
   readonly id: string;
   readonly lockKey: number;
   readonly handles: Handles;
+  /** Left out or null: it has none. */
+  readonly bodies?: Bodies | null;
   readonly metadata: object;
 }
 
@@ -27,8 +32,8 @@ export function lockKeyOf(workerId: string): number {
 export const registerWorker = statement({
   name: 'register_worker',
   text: `
-INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
-VALUES ($1::text, 'alive', now(), now(), $2::integer, $3::text::jsonb, $4::text::jsonb)
+INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata, workflows)
+VALUES ($1::text, 'alive', now(), now(), $2::integer, $3::text::jsonb, $4::text::jsonb, $5::text::jsonb)
 -- The same worker again, after an answer that got lost.
 ON CONFLICT (id) DO UPDATE SET last_seen_at = now(), started_at = now()
 RETURNING id`,
@@ -36,8 +41,8 @@ RETURNING id`,
 });
 
 export async function register(db: Executor, names: Names, worker: Registration): Promise<void> {
-  const { id, lockKey, handles, metadata } = worker;
-  const facts = [JSON.stringify(handles), JSON.stringify(metadata)];
+  const { id, lockKey, handles, bodies = null, metadata } = worker;
+  const facts = [handles, metadata, bodies].map((one) => one && JSON.stringify(one));
   await db.run(registerWorker, names, [id, lockKey, ...facts]);
 }
 

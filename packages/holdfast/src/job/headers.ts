@@ -4,6 +4,9 @@
 import { invalid, shown } from './errors/holdfast-error.js';
 import { unstorable } from './options/text.js';
 
+/** Carries the tag of a run (the index of tags in migration 8). */
+export const TAG_HEADER = 'holdfast_tag';
+
 const MAX_HEADERS = 32;
 const MAX_VALUE_LENGTH = 1024;
 const NAME = /^[A-Za-z0-9_.-]{1,100}$/;

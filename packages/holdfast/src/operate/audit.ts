@@ -11,7 +11,7 @@ export const ACTS = [
   ...(['retry', 'discard', 'cancel', 'update', 'replay', 'prune', 'pause', 'resume'] as const),
   ...(['drain', 'create_queue', 'set_queue', 'drop_queue'] as const),
   ...(['pause_schedule', 'resume_schedule', 'run_schedule', 'delete_schedule'] as const),
-  ...(['set_limit', 'reset_limit', 'remove_limit', 'import'] as const),
+  ...(['set_limit', 'reset_limit', 'remove_limit', 'import', 'signal'] as const),
 ] as const;
 
 /** What an act in the audit is called. */

@@ -22,10 +22,6 @@ export const ALL_FENCED = `i.id = ANY ($2::uuid[])
     AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM ${GIVEN})) IS TRUE
     AND ${HELD}`;
 
-/** For a join with those lists: it reads no rows but theirs, in whatever order it goes. */
-export const fencedIn = (list: string) => `i.id = ANY ($2::uuid[])
-    AND ${fenced(`${list}.id`, `${list}.generation`)}`;
-
 /** Its history with another entry, which says this of the attempt. The last 20 are kept. */
 export const historyWith = (
   facts: string,
@@ -53,7 +49,7 @@ export const WOKEN = '((i.available_at > i.claimed_at) IS TRUE)';
 
 /** What a job that ends takes along into the archive as it is. */
 const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
-    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key`;
 
 /** What `archived` and `parentsTold` need of the row of a job that leaves the queue. */
 export const LEAVING = `${KEPT}, last_error, history, parent`;

@@ -9,6 +9,10 @@ import { bool, int2, int4, int8, json, text, timestamp, uuid } from './statement
 export const runs = (job: string) =>
   `${job}.status = 'processing' AND ${job}.lease_expires_at > now()`;
 
+/** It is a run of a workflow that waits for something: no work yet, so no count of what is to be done has it. */
+export const asleep = (job: string) =>
+  `(${job}.wait_until = ${job}.available_at AND ${job}.available_at > now()) IS TRUE`;
+
 /** Its lease ran out and nobody has recovered it yet. */
 export const EXPIRED = `(i.status = 'processing' AND i.lease_expires_at <= now())`;
 

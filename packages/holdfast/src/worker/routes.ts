@@ -76,6 +76,17 @@ export function handlesOf(routes: ReadonlyMap<string, Route>, queues: readonly s
   return handles;
 }
 
+/** And of its workflows, the versions for which it has a body; null: it has no workflow. */
+export function bodiesOf(routes: ReadonlyMap<string, Route>, queues: readonly string[]) {
+  const bodies: Record<string, Record<string, number[]>> = {};
+  for (const { job, workflow } of routes.values()) {
+    if (!workflow || !queues.includes(job.queue)) continue;
+    const versions = [...workflow.bodies.keys()].sort((a, b) => a - b);
+    bodies[job.queue] = { ...bodies[job.queue], [job.type]: versions };
+  }
+  return Object.keys(bodies).length > 0 ? bodies : null;
+}
+
 export function typesOf(handles: Handles): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(handles).map(([queue, types]) => [queue, Object.keys(types)]),

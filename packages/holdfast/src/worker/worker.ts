@@ -23,14 +23,7 @@ import { monotonicMs } from './lease/protocol.js';
 import { type Loops, newLoops } from './loops.js';
 import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './options.js';
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
-import {
-  addRoute,
-  handlesOf,
-  openQueues,
-  queuesToServe,
-  typesOf,
-  workflowRoute,
-} from './routes.js';
+import { bodiesOf, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
 import type { Route } from './run/handler-context.js';
 import {
   metadataOf,
@@ -142,7 +135,8 @@ export class Worker extends Handling {
     const engine = this.#outage.watch(gate.executor(engineExecutor(enginePool, mode)));
     const handles = handlesOf(routes, queues);
     const metadata = metadataOf(this.#settings);
-    const known = { engine, schema, handles, metadata, halt, reportError, log };
+    const bodies = bodiesOf(routes, queues);
+    const known = { engine, schema, handles, bodies, metadata, halt, reportError, log };
     const registration = newRegistration(this.#firstId, known);
     this.#registration = registration;
     const entered = await untilReachable(known, 'starting', async () => {

@@ -20,6 +20,7 @@ import {
   judgeOwners,
   judgeTrouble,
   judgeUnhandled,
+  judgeWaits,
 } from '../../inspect/doctor/fleet.js';
 import {
   judgeLimitLocks,
@@ -56,6 +57,7 @@ import {
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
 import { readLocks } from '../../inspect/reading/locks.js';
 import { limitLocks } from '../../inspect/reading/row-locks.js';
+import { waitingLong } from '../../inspect/run/waits.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { maintenanceLock } from '../../maintenance/election.js';
 import { closePool, plainPool, withClient } from '../../postgres/connect/pool.js';
@@ -69,6 +71,7 @@ import { meet } from './doctor-meet.js';
 import { type DoctorTarget, Round } from './doctor-round.js';
 
 const CLOSE_MS = 500;
+const LONG_WAIT_MS = 30 * 24 * 3_600_000;
 
 export type { DoctorTarget } from './doctor-round.js';
 
@@ -252,6 +255,9 @@ async function lookAtQueue(
       judgeUnhandled(queue, await findUnhandled(db, names, how), limits),
     );
   }
+  await round.check('waiting runs', async (db) =>
+    judgeWaits(queue, await waitingLong(db, names, LONG_WAIT_MS), at),
+  );
   const recent = recentAttempts(workers ?? [], limits.silentMs).get(queue.name);
   if (recent) {
     const most = isFailing(recent, limits)

@@ -60,8 +60,8 @@ const PAGE = { queue: true, after: true, limit: true, order: true } as const;
 /** Of a list with a filter. */
 export const LIST_OPTIONS = { ...PAGE, filter: true } as const satisfies Known<JobsRequest>;
 
-const DEFAULT_LIMIT = 50;
-const MAX_LIMIT = 1_000;
+export const DEFAULT_LIMIT = 50;
+export const MAX_LIMIT = 1_000;
 
 export function listing(access: Access, request: PageChoice, wanted: PlacedFilter) {
   const { limit = DEFAULT_LIMIT } = request;
@@ -105,7 +105,7 @@ async function finished(
   return { jobs: jobs.map((row) => archivedView(names.queue, row)), next };
 }
 
-function checkPlace(after: unknown, place: PlacedFilter['place']): string | null {
+export function checkPlace(after: unknown, place: PlacedFilter['place']): string | null {
   if (after === undefined || after === null) return null;
   if (typeof after === 'string' && (place === 'archive' ? isArchivePlace(after) : isId(after)))
     return after;

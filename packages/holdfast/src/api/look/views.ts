@@ -220,7 +220,8 @@ export const lockedView = (row: LockedQueue): UnreadableQueue => ({
 
 /** A worker and what it holds, from `hf.workers()`. */
 export type WorkerInfo = Dated<
-  Omit<WorkerRow, 'status' | 'handles' | 'metadata'> & Pick<WorkerOverview, 'oldestClaim'>,
+  Omit<WorkerRow, 'status' | 'handles' | 'workflows' | 'metadata'> &
+    Pick<WorkerOverview, 'oldestClaim'>,
   'lastSeenAt' | 'startedAt' | 'leftAt' | 'oldestClaim'
 > & {
   /** Jobs that it runs or has claimed; null: a queue is locked, so nobody knows. So are `expired` and `oldestClaim`. */
@@ -242,6 +243,8 @@ export type WorkerInfo = Dated<
   readonly busy: Busy | null;
   /** By queue and type, the newest payload version that it handles. */
   readonly handles: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** By queue and type, the versions of each workflow for which it has a body. */
+  readonly workflows: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>>;
   readonly metadata: Readonly<Record<string, unknown>>;
 };
 
@@ -256,12 +259,13 @@ export const workerView = (
   status: worker.status as WorkerInfo['status'],
   ...{ holdsLivenessLock: holdsLock(worker), state: stateOf(worker), busy: busyOf(worker) },
   handles: (worker.handles ?? {}) as WorkerInfo['handles'],
+  workflows: (worker.workflows ?? {}) as WorkerInfo['workflows'],
   metadata: (worker.metadata ?? {}) as WorkerInfo['metadata'],
 });
 
 /** Dead letters of one type with the same error. */
 export type DeadLetterGroup = Dated<DeadLetterGroupRow, 'oldest' | 'newest'> & {
-  /** `#` stands for a number or an id. */
+  /** `#` replaces a number or an id. */
   readonly error: string;
   /** The first of its partition keys, of `keys` in all. */
   readonly key: string;

@@ -12,9 +12,35 @@ const NAMED = 5;
 /** Where no worker is alive at all, that is said elsewhere and is all that there is to say. */
 export function judgeUnhandled(
   queue: QueueRow,
-  found: readonly Unhandled[],
+  all: readonly Unhandled[],
   limits: Limits,
-): Finding {
+): Finding[] {
+  const found = all.filter(({ run }) => !run);
+  return [unhandled(queue, found, limits), ...bodiless(queue, all)];
+}
+
+/** Runs keep the version that they began with: a newer body does not take them. */
+function bodiless(queue: QueueRow, all: readonly Unhandled[]): Finding[] {
+  const runs = all.filter(({ run }) => run);
+  const [first] = runs;
+  if (!first) return [];
+  const named = runs.map(
+    ({ type, version, dueForMs }) => `${type} version ${version} (${span(dueForMs)})`,
+  );
+  return [
+    problem(
+      'workflow versions',
+      `Due runs of "${queue.name}" wait for a body that no live worker has: ${firstFew(named, NAMED, 'workflow')}.`,
+      'A run keeps the version that it began with, so no other body takes it.',
+      lines(
+        `Start a worker with that body beside the newer one: worker.workflow(${first.type}, { ${first.version}: body, … })`,
+        `holdfast explain ${first.id} says which bodies there are; holdfast workflows cancel ${first.id} gives it up.`,
+      ),
+    ),
+  ];
+}
+
+function unhandled(queue: QueueRow, found: readonly Unhandled[], limits: Limits): Finding {
   const check = 'unhandled';
   const [first] = found;
   if (!first)
@@ -149,4 +175,21 @@ function judgeKept(workers: readonly WorkerRow[]): Finding {
     'Their outcomes are kept and tried again while the leases hold. A worker with as many as handlers starts nothing more; if it stops now, these jobs run again.',
     'Remove the reason: 42501 is a missing right (run node_modules/holdfast/dist/roles.sql as the owner of the schema), 42P01 a missing table (see "schema drift"), 55P03 a lock (see "locks"). Do not restart the workers before.',
   );
+}
+
+/** `longest`: of those that wait for a signal without a time-out, longer than a month. */
+export function judgeWaits(
+  queue: QueueRow,
+  longest: { readonly runs: number; readonly oldest: string; readonly example: string } | null,
+  at: number,
+): Finding[] {
+  if (!longest) return [];
+  return [
+    note(
+      'waiting runs',
+      `${many(longest.runs, 'run')} of "${queue.name}" ${longest.runs === 1 ? 'has' : 'have'} waited for a signal for more than 30 days, the longest for ${span(at - Date.parse(longest.oldest))}, without a time-out.`,
+      'That may be as it should be. They cost nothing but their rows, and nobody may remember to send the signal.',
+      `holdfast explain ${longest.example} says what it waits for; holdfast workflows ls --queue ${queue.name} --state waiting lists them.`,
+    ),
+  ];
 }

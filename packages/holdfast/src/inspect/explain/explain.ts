@@ -15,6 +15,7 @@ import {
   type Reason,
   suspect,
 } from './reasons.js';
+import { runWaits } from './runs.js';
 import { itsTurn, noneIsFree } from './turn.js';
 
 /** Why a job does not run. */
@@ -60,7 +61,7 @@ function reasons(situation: Situation): Reason[] {
     // Somebody runs it: what would keep others from claiming it does not matter.
     return now.code === 'running' ? [now] : present([now, ...obstacles]);
   }
-  const later = notDue(situation);
+  const later = runWaits(situation) ?? notDue(situation);
   const apart = later ? null : suspect(situation);
   const limit = later ? null : (rateLimited(situation) ?? limitReached(situation));
   const line = keyHeld(situation) ?? laterRuns(situation);

@@ -1,5 +1,5 @@
 /** The reasons for which a job waits: a function for each gives its words, facts and fix, or null when it does not apply. */
-import { handlesVersion, isSilent, type WorkerRow } from '../fleet/workers.js';
+import { bodiesIn, handlesVersion, isSilent, takes, type WorkerRow } from '../fleet/workers.js';
 import type { ShownJob } from '../job/show.js';
 import { firstLine, many, shellWord, span } from '../reading/words.js';
 import { MAX_LINE } from './facts/line.js';
@@ -21,9 +21,11 @@ export type ReasonCode =
   | 'no_worker'
   | 'no_handler'
   | 'version_too_new'
+  | 'no_body'
   | 'retrying'
   | 'snoozed'
   | 'not_due'
+  | 'waiting'
   | 'row_locked'
   | 'key_held'
   | 'key_full'
@@ -105,8 +107,19 @@ export function nobodyFor(
       fix: start,
     };
   }
+  if (live.some((worker) => takes(worker, queue, what))) return null;
+  const bodies = live.flatMap((worker) => bodiesIn(worker, queue, type) ?? []);
+  if (bodies.length > 0) {
+    const known = [...new Set(bodies)].sort((a, b) => a - b).join(', ');
+    return {
+      code: 'no_body',
+      text:
+        `It is a run of version ${version} of the workflow "${type}" and keeps it; ` +
+        `the live workers have bodies of ${known}.`,
+      fix: `Start a worker with that body too: worker.workflow(${type}, { ${version}: body, … })`,
+    };
+  }
   const newest = Math.max(...versions);
-  if (newest >= version) return null;
   return {
     code: 'version_too_new',
     text:

@@ -9,7 +9,7 @@ export const listWorkers = asks({
 SELECT w.id, w.status, w.last_seen_at, w.started_at,
   (extract(epoch FROM clock_timestamp() - w.last_seen_at) * 1000)::bigint AS silent_ms,
   (extract(epoch FROM clock_timestamp() - w.started_at) * 1000)::bigint AS up_ms,
-  w.left_at, w.holds_liveness_lock, w.released_all, w.handles, w.metadata
+  w.left_at, w.holds_liveness_lock, w.released_all, w.handles, w.workflows, w.metadata
 FROM holdfast.workers AS w
 WHERE w.status <> 'dead' OR $1::boolean
 ORDER BY w.status, w.started_at, w.id
@@ -26,6 +26,7 @@ LIMIT 10000`,
     holds_liveness_lock: bool,
     released_all: bool,
     handles: parsed,
+    workflows: parsed,
     metadata: parsed,
   },
   params: ({ withDead = false }: { withDead?: boolean } = {}) => [withDead],
@@ -43,6 +44,23 @@ export function saysOf({ metadata }: WorkerRow, fact: string): string | null {
 export function handlesVersion(worker: WorkerRow, queue: string, type: string): number | null {
   const queues = worker.handles as Record<string, Record<string, number>> | null;
   return queues?.[queue]?.[type] ?? null;
+}
+
+/** Of a workflow, the versions for which the worker has a body; null: it has none, or the type is a job. */
+export function bodiesIn(worker: WorkerRow, queue: string, type: string): readonly number[] | null {
+  const queues = worker.workflows as Record<string, Record<string, number[]>> | null;
+  return queues?.[queue]?.[type] ?? null;
+}
+
+/** It takes jobs of this version: of a job any up to its own, of a workflow those for which it has a body. */
+export function takes(
+  worker: WorkerRow,
+  queue: string,
+  { type, version }: { readonly type: string; readonly version: number },
+): boolean {
+  const bodies = bodiesIn(worker, queue, type);
+  if (bodies) return bodies.includes(version);
+  return (handlesVersion(worker, queue, type) ?? 0) >= version;
 }
 
 /** By type, the newest version of its payloads that is handled. */

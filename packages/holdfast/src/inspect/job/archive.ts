@@ -11,6 +11,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import {
   int4,
   int8,
+  type Param,
   plainArray,
   type Row,
   statement,
@@ -34,32 +35,46 @@ export const storedStatus = (status: string) => (status === 'discarded' ? 'dead_
 const params = ({ statuses, ...rest }: JobFilter) =>
   filterParams({ ...rest, statuses: statuses?.map(storedStatus) });
 
-export const listArchived = statement({
-  name: 'list_archived',
-  text: `
+const ARCHIVED = {
+  ...JOB,
+  attempts: int4,
+  max_attempts: int4,
+  created_at: moment,
+  completed_at: moment,
+  claimed_by: text.orNull,
+  claimed_at: instant,
+  last_error: text.orNull,
+} as const;
+
+const PAGE = (more: { readonly columns: string; readonly which: string }) => `
 SELECT a.id, CASE a.status WHEN 'dead_letter' THEN 'discarded' ELSE a.status::text END AS status,
   a.type, a.version, a.partition_key, a.partition_bucket, a.priority::integer AS priority,
   a.attempts, a.max_attempts, a.created_at, a.completed_at, a.claimed_by, a.claimed_at,
-  left(a.last_error, 500) AS last_error
+  left(a.last_error, 500) AS last_error${more.columns}
 FROM holdfast.inbox_archive AS a
 WHERE a.completed_at <= $7::timestamptz AND a.completed_at > $8::timestamptz
   AND (a.completed_at, a.id) < ($7::timestamptz, coalesce($9::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-  AND ${filterText('a', 'completed_at')}
+  AND ${filterText('a', 'completed_at')}${more.which}
 ORDER BY a.completed_at DESC, a.id DESC
-LIMIT $10::integer`,
-  columns: {
-    ...JOB,
-    attempts: int4,
-    max_attempts: int4,
-    created_at: moment,
-    completed_at: moment,
-    claimed_by: text.orNull,
-    claimed_at: instant,
-    last_error: text.orNull,
-  },
+LIMIT $10::integer`;
+
+export const listArchived = statement({
+  name: 'list_archived',
+  text: PAGE({ columns: '', which: '' }),
+  columns: ARCHIVED,
 });
 
-export type ArchivedJob = Row<typeof listArchived.columns>;
+export const listEndedRuns = statement({
+  name: 'list_ended_runs',
+  text: PAGE({
+    columns: ", a.headers ->> 'holdfast_tag' AS tag",
+    which: "\n  AND ($11::text IS NULL OR a.headers ->> 'holdfast_tag' = $11::text)",
+  }),
+  columns: { ...ARCHIVED, tag: text.orNull },
+});
+
+export type ArchivedJob = Row<typeof ARCHIVED>;
+export type EndedRun = Row<typeof listEndedRuns.columns>;
 
 export const archiveReach = statement({
   name: 'archive_reach',
@@ -70,8 +85,8 @@ WHERE q.name = 'inbox'`,
   columns: { now: moment, start: moment },
 });
 
-export interface ArchivePage {
-  readonly jobs: readonly ArchivedJob[];
+export interface ArchivePage<Job = ArchivedJob> {
+  readonly jobs: readonly Job[];
   /** Where the search goes on, to be passed as `after`; null: there is nothing further. */
   readonly next: string | null;
 }
@@ -90,13 +105,36 @@ export function isArchivePlace(text: string): boolean {
   return !Number.isNaN(Date.parse(time));
 }
 
-/** A place in the archive travels as `<time>/<id>/<window>`: a search that goes on does so at its stride. */
-export async function listArchive(
+export function listArchive(
   db: Executor,
   names: Names,
   filter: JobFilter,
   request: ArchiveRequest,
 ): Promise<ArchivePage> {
+  const page = (window: Param[]) => db.run(listArchived, names, [...params(filter), ...window]);
+  return inWindows(db, names, request, page);
+}
+
+/** The same of runs: with a tag only those that were started with it. */
+export function endedRuns(
+  db: Executor,
+  names: Names,
+  filter: JobFilter,
+  tag: string | undefined,
+  request: ArchiveRequest,
+): Promise<ArchivePage<EndedRun>> {
+  const page = (window: Param[]) =>
+    db.run(listEndedRuns, names, [...params(filter), ...window, tag ?? null]);
+  return inWindows(db, names, request, page);
+}
+
+/** A place in the archive travels as `<time>/<id>/<window>`: a search that goes on does so at its stride. */
+async function inWindows<Job extends Pick<ArchivedJob, 'id' | 'completedAt'>>(
+  db: Executor,
+  names: Names,
+  request: ArchiveRequest,
+  page: (window: Param[]) => Promise<readonly Job[]>,
+): Promise<ArchivePage<Job>> {
   const [reach] = await db.run(archiveReach, names, []);
   if (!reach) return { jobs: [], next: null };
   const [from = reach.now, id, stride] = request.after?.split('/') ?? [];
@@ -105,8 +143,7 @@ export async function listArchive(
     const started = performance.now();
     const edge = new Date(Date.parse(from) - windowMs).toISOString();
     const last = Date.parse(edge) <= Date.parse(reach.start);
-    const window = [from, last ? '-infinity' : edge, id || null];
-    const jobs = await db.run(listArchived, names, [...params(filter), ...window, request.limit]);
+    const jobs = await page([from, last ? '-infinity' : edge, id || null, request.limit]);
     const end = jobs.at(-1);
     if (jobs.length === request.limit) return { jobs, next: `${end?.completedAt}/${end?.id}` };
     if (last) return { jobs, next: null };

@@ -1,12 +1,13 @@
 /**
  * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits. Up to 50,000 jobs
  * are read in one pass, and all of it is exact. A larger queue is not read: what runs is found by the workers' claims, and
- * is exact; dead letters, and jobs that wait for their time, are counted up to a bound; what waits in all is the rest of
+ * is exact; dead letters, runs that wait, and jobs that wait for their time are counted up to a bound; what waits in all is the rest of
  * the size in the server's statistics. Then `approximate` is true.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, statement, text, uuid } from '../../postgres/statement.js';
+import { asleep } from '../../postgres/taken.js';
 import { type Holding, heldJobs } from '../fleet/held.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
@@ -18,12 +19,14 @@ const EXACT_PART = 10_000;
 
 /** The jobs of a queue, by what they do. */
 export interface Tally<Time = string> {
-  /** Jobs that wait. */
+  /** Jobs that wait for a worker or for their time. */
   readonly pending: number;
   /** Pending jobs that are not due yet; null: not known. */
   readonly scheduled: number | null;
   /** Pending jobs that have failed before; null: not known. */
   readonly retrying: number | null;
+  /** Runs of workflows that wait for something. They are no work yet, so they are not in `pending`. */
+  readonly waitingRuns: number;
   /** Jobs that a worker holds. */
   readonly processing: number;
   readonly deadLetter: number;
@@ -49,15 +52,16 @@ export interface QueueCounts extends Tally {
 export const tallyJobs = statement({
   name: 'tally',
   text: `
-SELECT j.status::text AS status, j.claimed_by, count(*) AS jobs,
-  count(*) FILTER (WHERE j.available_at > now()) AS later, count(*) FILTER (WHERE j.attempts > 0) AS tried,
+SELECT j.status::text AS status, j.claimed_by, count(*) AS jobs, count(*) FILTER (WHERE j.asleep) AS asleep,
+  count(*) FILTER (WHERE j.available_at > now() AND NOT j.asleep) AS later,
+  count(*) FILTER (WHERE j.attempts > 0) AS tried,
   count(*) FILTER (WHERE j.lease_expires_at <= now()) AS expired,
   min(j.available_at) FILTER (WHERE j.available_at <= now()) AS oldest_due,
   min(j.claimed_at) AS oldest_claim,
   coalesce(sum(extract(epoch FROM greatest(j.claimed_at - j.available_at, '0')) * 1000)
     FILTER (WHERE j.status = 'processing'), 0)::bigint AS waited_ms
 FROM (
-  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at
+  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at, ${asleep('i')} AS asleep
   FROM holdfast.inbox AS i
   ORDER BY i.id
   LIMIT $1::integer
@@ -67,6 +71,7 @@ GROUP BY j.status, j.claimed_by`,
     status: text,
     claimed_by: text.orNull,
     jobs: int8,
+    asleep: int8,
     later: int8,
     tried: int8,
     expired: int8,
@@ -103,9 +108,10 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
       ...{ worker: claimedBy as string, jobs, expired, oldestClaim, waitedMs },
     }));
   return {
-    pending: sum((one) => one.jobs, 'pending'),
+    pending: sum((one) => one.jobs - one.asleep, 'pending'),
     scheduled: sum((one) => one.later, 'pending'),
     retrying: sum((one) => one.tried, 'pending'),
+    waitingRuns: sum((one) => one.asleep, 'pending'),
     processing: sum((one) => one.jobs, 'processing'),
     deadLetter: sum((one) => one.jobs, 'dead_letter'),
     expired: sum((one) => one.expired),
@@ -132,12 +138,14 @@ async function estimate(
     size.counted && size.liveRows > EXACT_ROWS
       ? size.liveRows
       : Math.max(size.liveRows, size.expectedRows, EXACT_ROWS);
+  const asleep = await waitingRunCount(db, names, budgetMs);
   const later = size.keyed ? null : await scheduled(db, names);
   return {
     // Those that wait for their time were counted one by one.
-    pending: Math.max(later ?? 0, total - dead.jobs - processing),
+    pending: Math.max(later ?? 0, total - dead.jobs - processing - asleep),
     scheduled: later,
     retrying: null,
+    waitingRuns: asleep,
     processing,
     deadLetter: dead.jobs,
     expired: held.reduce((sum, { expired }) => sum + expired, 0),
@@ -160,26 +168,28 @@ export const countScheduled = statement({
   name: 'count_scheduled',
   text: `
 WITH RECURSIVE ${LINES}
-SELECT count(*) AS jobs, (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
+SELECT count(*) FILTER (WHERE NOT scheduled.asleep) AS jobs, count(*) AS seen,
+  (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
 FROM (
-  SELECT FROM (${inLines({
-    columns: 'i.id',
-    ...{ when: `i.available_at > now() AND i.available_at < 'infinity'`, most: '$1::integer' },
+  SELECT later.asleep FROM (${inLines({
+    columns: `${asleep('i')} AS asleep`,
+    // Runs that wait for no time are the last of their line.
+    ...{ when: `i.available_at > now() AND i.available_at < '9999-12-31'`, most: '$1::integer' },
   })}
   ) AS later
   UNION ALL
   -- Suspects are not in the indexes that claims read.
-  SELECT FROM holdfast.inbox AS s
+  SELECT ${asleep('s')} FROM holdfast.inbox AS s
   WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at > now() AND s.available_at < 'infinity'
   LIMIT $1::integer
 ) AS scheduled`,
-  columns: { jobs: int8, more_lines: bool },
+  columns: { jobs: int8, seen: int8, more_lines: bool },
 });
 
 /** Null: they are too many to count. */
 async function scheduled(db: Executor, names: Names): Promise<number | null> {
   const [row] = await db.run(countScheduled, names, [EXACT_PART]);
-  return row && row.jobs < EXACT_PART && !row.moreLines ? row.jobs : null;
+  return row && row.seen < EXACT_PART && !row.moreLines ? row.jobs : null;
 }
 
 export function earliest(times: readonly (string | null)[]): string | null {
@@ -230,4 +240,37 @@ export async function deadLetterCount(db: Executor, names: Names, budgetMs = BUD
   }
   const [expected] = await db.run(expectDead, names, []);
   return { jobs: Math.max(jobs, expected?.jobs ?? 0), approximate: true };
+}
+
+export const countAsleep = statement({
+  name: 'count_waiting_runs',
+  text: `
+WITH open AS MATERIALIZED (
+  SELECT DISTINCT s.run_id FROM holdfast.inbox_steps AS s
+  WHERE (s.place IS NULL OR s.kind = '!') AND s.run_id > $2::uuid
+  ORDER BY s.run_id LIMIT $1::integer
+)
+SELECT count(*) AS seen, count(*) FILTER (WHERE i.asleep) AS runs, max(o.run_id::text)::uuid AS last,
+  (SELECT greatest(c.reltuples::bigint, 0) FROM pg_class AS c
+   WHERE c.oid = to_regclass('holdfast.inbox_steps_open_idx')) AS expected
+FROM open AS o
+LEFT JOIN LATERAL (
+  SELECT ${asleep('i')} AS asleep FROM holdfast.inbox AS i WHERE i.id = o.run_id LIMIT 1
+) AS i ON true`,
+  columns: { seen: int8, runs: int8, last: uuid.orNull, expected: int8.orNull },
+});
+
+/** Counted by what they wait for, a step at a time; after `budgetMs` the rest is left to the server's statistics. */
+async function waitingRunCount(db: Executor, names: Names, budgetMs = BUDGET_MS): Promise<number> {
+  const from = performance.now();
+  let [runs, seen, after] = [0, 0, '00000000-0000-0000-0000-000000000000'];
+  for (;;) {
+    const [step] = await db.run(countAsleep, names, [STEP, after]);
+    runs += step?.runs ?? 0;
+    seen += step?.seen ?? 0;
+    if (!step?.last || step.seen < STEP) return runs;
+    if (performance.now() - from > budgetMs)
+      return Math.round(runs * Math.max(1, (step.expected ?? 0) / seen));
+    after = step.last;
+  }
 }

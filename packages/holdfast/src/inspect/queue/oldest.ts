@@ -7,6 +7,7 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, statement } from '../../postgres/statement.js';
+import { asleep } from '../../postgres/taken.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 
@@ -55,7 +56,7 @@ FROM (
   UNION ALL
   (SELECT i.status, i.available_at
    FROM (SELECT * FROM holdfast.inbox ORDER BY id LIMIT ${WITH_DEAD}) AS i
-   WHERE i.status <> 'dead_letter' LIMIT ${BY_AGE})
+   WHERE i.status <> 'dead_letter' AND NOT ${asleep('i')} LIMIT ${BY_AGE})
 ) AS o
 WHERE o.status = 'pending' AND o.available_at <= now()`,
   columns: { oldest_due: instant, more_lines: bool },

@@ -55,7 +55,7 @@ export interface Setting<Time = string> {
 export interface Figures<Time = string> extends Tally<Time> {
   /** How long the oldest due job has been due; null: none is due. */
   readonly oldestDueMs: number | null;
-  /** Over the last minute at most; null: not asked for. */
+  /** Over the last minute at most; null: the queue keeps no archive, so nobody knows, or it was not asked for. */
   readonly completedPerSecond: number | null;
   /** The table and its indexes, in bytes. */
   readonly tableBytes: number;
@@ -102,7 +102,14 @@ export const queueFigures = (row: QueueOverview): QueueFigures => ({
 });
 
 const UNKNOWN: Readonly<Record<keyof Figures, null>> = {
-  ...{ pending: null, scheduled: null, retrying: null, processing: null, deadLetter: null },
+  ...{
+    pending: null,
+    scheduled: null,
+    retrying: null,
+    waitingRuns: null,
+    processing: null,
+    deadLetter: null,
+  },
   ...{ expired: null, oldestDue: null, oldestDueMs: null, startLatencyMs: null },
   ...{ oldestDueApproximate: null, approximate: null, deadLetterApproximate: null },
   ...{ completedPerSecond: null, tableBytes: null, archiveBytes: null },

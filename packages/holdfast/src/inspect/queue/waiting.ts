@@ -1,11 +1,13 @@
 /**
- * What the jobs of a queue wait for, by the first of the reasons that `explain` gives. Of a large queue a bounded part is
+ * What the jobs of a queue wait for, by the first of the reasons that `explain` gives. Runs of workflows that wait are not
+ * among them: they are no work yet. Of a large queue a bounded part is
  * read, and counts are lower bounds: by time, of each line the first jobs that are due and the first that are not; by key,
  * the first jobs by id, in which the earlier jobs of a key stand before the later ones.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { int8, type Row, statement, text, textArray } from '../../postgres/statement.js';
+import { asleep } from '../../postgres/taken.js';
 import { inLines, LINES, share } from '../reading/lines.js';
 
 /** So many are read where no index leaves the dead letters out. */
@@ -30,7 +32,7 @@ FROM (
   SELECT ${REASON(obstacles)} AS reason
   FROM (${jobs}) AS j
   CROSS JOIN holdfast.queues AS q
-  WHERE q.name = 'inbox' AND j.status = 'pending'
+  WHERE q.name = 'inbox' AND j.status = 'pending' AND NOT j.asleep
 ) AS w
 GROUP BY w.reason
 ORDER BY w.reason`;
@@ -41,7 +43,7 @@ const SAMPLE = 20_000;
 
 const PART = (when: string) =>
   inLines({
-    columns: 'i.status, i.type, i.partition_key, i.available_at, i.limit_key, i.attempts',
+    columns: `i.status, i.type, i.partition_key, i.available_at, i.limit_key, i.attempts, ${asleep('i')} AS asleep`,
     ...{ when, most: `coalesce($1::integer, ${share(SAMPLE)})` },
   });
 
@@ -49,10 +51,11 @@ export const waitingByTime = statement({
   name: 'waiting_by_time',
   text: COUNTED(
     `${PART('i.available_at <= now()')}
-    UNION ALL ${PART(`i.available_at > now() AND i.available_at < 'infinity'`)}
+    UNION ALL ${PART(`i.available_at > now() AND i.available_at < '9999-12-31'`)}
     UNION ALL
     -- Suspects are not in the indexes that claims read.
-    (SELECT s.status, s.type, s.partition_key, s.available_at, s.limit_key, s.attempts
+    (SELECT s.status, s.type, s.partition_key, s.available_at, s.limit_key, s.attempts,
+       ${asleep('s')} AS asleep
      FROM holdfast.inbox AS s WHERE s.crashes > 1 LIMIT coalesce($1::integer, ${SAMPLE}))`,
     '',
     `WITH RECURSIVE ${LINES}`,
@@ -65,7 +68,7 @@ export const waitingByKey = statement({
   text: COUNTED(
     `
     SELECT i.status, i.type, i.partition_key, i.available_at, i.limit_key, i.attempts, i.group_key,
-      row_number() OVER (PARTITION BY i.partition_bucket, i.partition_key ORDER BY i.position) AS nth,
+      ${asleep('i')} AS asleep, row_number() OVER (PARTITION BY i.partition_bucket, i.partition_key ORDER BY i.position) AS nth,
       count(*) FILTER (WHERE i.status = 'processing') OVER (PARTITION BY i.group_key, i.partition_key) AS of_key,
       count(*) FILTER (WHERE i.status = 'processing') OVER (PARTITION BY i.group_key) AS of_group
     FROM (

@@ -95,6 +95,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...ofQueue('', 'DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
     ...ofQueue('_effects', 'DELETE'),
+    ...callOfQueue('_retake_unique'),
   ],
   viewer: LOOK,
   producer: ENQUEUE,

@@ -2,9 +2,15 @@
  * Migration 8: workflows. A run is a row of its queue; what it has done, the signals sent to it and what came of its
  * children are rows beside it.
  *
- * Locks: each queue's table, exclusively, for the moment in which it gets three columns without a default (no rewrite).
+ * Locks: each queue's table and the registry of workers, exclusively, for the moment in which they get columns without a
+ * default (no rewrite). The index of tags is made beside those who write.
  */
 import type { Migration } from '../migration.js';
+
+const common = `
+-- By queue and type, the versions of each workflow for which a worker has a body. NULL: it has none.
+ALTER TABLE holdfast.workers ADD COLUMN workflows jsonb;
+`;
 
 const perQueue = `
 ALTER TABLE holdfast.inbox
@@ -33,13 +39,15 @@ CREATE TABLE holdfast.inbox_steps (
   remaining integer,
   attempt   smallint,
   -- s step, S step with an undo, t transaction, T transaction with an undo, z sleep, w wait, c children, u undo,
-  -- ! undoing, # how often it was retried after it had undone what it did
+  -- ! undoing, # with how often it began anew as nth
   kind      "char" NOT NULL,
   name      text NOT NULL,
   value     jsonb,
   error     jsonb,
   CONSTRAINT inbox_steps_pkey PRIMARY KEY (run_id, name)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
+-- What runs wait for, and which undo what they did.
+CREATE INDEX inbox_steps_open_idx ON holdfast.inbox_steps (run_id) WHERE place IS NULL OR kind = '!';
 CREATE INDEX inbox_steps_check_idx ON holdfast.inbox_steps (check_at) WHERE check_at IS NOT NULL;
 
 -- What was sent to a run, until it is pruned with the run. Taken in the order of the ids, one by one.
@@ -94,7 +102,15 @@ END
 $do$;
 `;
 
+/** Runs by the tag that was given at their start. A job without one is not in it. */
+const online = [
+  {
+    text: `CREATE INDEX CONCURRENTLY IF NOT EXISTS inbox_tag_idx ON holdfast.inbox
+  ((headers ->> 'holdfast_tag'), id) WHERE headers ? 'holdfast_tag'`,
+  },
+];
+
 export const workflows: Migration = {
   ...{ id: 8, name: 'workflows', breaksBefore: 1 },
-  ...{ common: '', perQueue },
+  ...{ common, perQueue, online },
 };

@@ -4,7 +4,14 @@
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Handles, leave, lockKeyOf, markDraining, register } from '../../fleet/registry.js';
+import {
+  type Bodies,
+  type Handles,
+  leave,
+  lockKeyOf,
+  markDraining,
+  register,
+} from '../../fleet/registry.js';
 import { VERSION } from '../../job/options/version.js';
 import { LAST_MS, within } from '../../postgres/connect/backoff.js';
 import { LATEST } from '../../schema/migrations.js';
@@ -15,6 +22,7 @@ import { type ReachableDeps, untilReachable } from '../reachable.js';
 /** Its `halt` is aborted when the worker stops. */
 interface RegistrationDeps extends ReachableDeps, Pick<SharedDeps, 'engine' | 'schema' | 'log'> {
   readonly handles: Handles;
+  readonly bodies: Bodies | null;
   readonly metadata: object;
 }
 
@@ -25,7 +33,7 @@ export function newWorkerId(): string {
 export type Registration = ReturnType<typeof newRegistration>;
 
 export function newRegistration(firstId: string, deps: RegistrationDeps) {
-  const { engine, schema, handles, metadata, halt, log, reportError } = deps;
+  const { engine, schema, handles, bodies, metadata, halt, log, reportError } = deps;
   const names = { schema, queue: 'inbox' };
   /** Those that are registered, or may yet be. */
   const entered = new Set<string>();
@@ -37,7 +45,7 @@ export function newRegistration(firstId: string, deps: RegistrationDeps) {
     // The start is not waited for by a stop, and may come here after it.
     if (halt.aborted) return;
     entered.add(as);
-    return register(engine, names, { id: as, lockKey: lockKeyOf(as), handles, metadata });
+    return register(engine, names, { id: as, lockKey: lockKeyOf(as), handles, bodies, metadata });
   }
 
   async function leaveAs(as: string, releasedAll: boolean): Promise<void> {

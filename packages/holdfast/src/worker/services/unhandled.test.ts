@@ -5,7 +5,14 @@ import { recordingLogger } from '../../../../../test/support/logger.js';
 import type { Unhandled } from '../../inspect/fleet/unhandled.js';
 import { watchUnhandled } from './unhandled.js';
 
-const one = (type: string): Unhandled => ({ type, version: 1, id: 'x', jobs: 1, dueForMs: 12_000 });
+const one = (type: string): Unhandled => ({
+  type,
+  version: 1,
+  id: 'x',
+  jobs: 1,
+  dueForMs: 12_000,
+  run: false,
+});
 
 function watch(found: () => readonly Unhandled[] | Error, isFirst = () => true) {
   const log = recordingLogger();

@@ -9,7 +9,13 @@ import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import type { NewMarker } from '../../workflow/marker.js';
 import { openGroup, outcomesOf, stands } from '../../workflow/rows/children.js';
-import { type Owner, progress, recordIn, restart } from '../../workflow/rows/record.js';
+import {
+  isDuplicate,
+  type Owner,
+  progress,
+  recordOne,
+  restart,
+} from '../../workflow/rows/record.js';
 import type { NewChildren, TurnPorts, TurnTransaction } from '../../workflow/turn/ports.js';
 import type { ContextDeps } from '../run/context-deps.js';
 import { jobState, leaseLost } from '../run/handler-context.js';
@@ -96,9 +102,9 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
           await client.query('BEGIN');
           const made = await work(client);
           const written = { ...marker, ...made, ms: Math.round(io.now() - from) };
-          const { state, undoAsked } = await recordIn(executor(client), names, owner, written);
-          if (state === 'lost') throw lost(`the transaction "${marker.name}"`);
-          if (state === 'stands') throw new Stands();
+          const done = await recordOne(executor(client), names, { owner, marker: written });
+          if (!done) throw lost(`the transaction "${marker.name}"`);
+          if (done.stands) throw new Stands();
           committing = true;
           const ended = await client.query('COMMIT');
           committing = false;
@@ -106,7 +112,7 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
             throw jobState(
               `A query that failed broke the transaction "${marker.name}" of run ${id}, so nothing was committed. Wait for every query inside of the transaction.`,
             );
-          return { ...made, undoAsked };
+          return { ...made, undoAsked: done.undoAsked };
         } catch (error) {
           await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
           // Whatever it says: the answer may have been lost with the connection, or have come too late.
@@ -129,12 +135,12 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
       async () => {
         const probe = async (tx: Queryable) => {
           const probed = { ...marker, value: null, ms: null, place: 0 };
-          await recordIn(executor(tx), names, owner, probed);
+          await recordOne(executor(tx), names, { owner, marker: probed });
           throw new Probed();
         };
         if (wait)
           await own(probe).catch((error) => {
-            if (!(error instanceof Probed)) throw error;
+            if (!(error instanceof Probed) && !isDuplicate(error)) throw error;
           });
         const { markers, undoAsked } = await io.load({ owner });
         const found = markers.find(({ name, place }) => name === marker.name && place !== null);

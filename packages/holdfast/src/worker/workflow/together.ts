@@ -7,7 +7,7 @@ import { Backoff, pause } from '../../postgres/connect/backoff.js';
 import { mayPass } from '../../postgres/connect/pool.js';
 import { isRefusedToAll, isTableLocked } from '../../postgres/connect/transient.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
-import type { Owner } from '../../workflow/rows/record.js';
+import { isDuplicate, type Owner } from '../../workflow/rows/record.js';
 import type { SharedDeps } from '../deps.js';
 import { leaseLost } from '../run/handler-context.js';
 import { isAlive } from '../settle/settlements.js';
@@ -28,7 +28,7 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
   what: string,
   ask: (items: readonly Item[]) => Promise<ReadonlyMap<string, Answer>>,
 ) {
-  const { time, reportError, abandoned } = deps;
+  const { reportError, abandoned } = deps;
   const waiting: Waiting<Item, Answer>[] = [];
   let busy = false;
 
@@ -66,7 +66,8 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
         return;
       } catch (error) {
         reportError(`${what} of ${group.length} runs`, error);
-        const passes = mayPass(error) || isRefusedToAll(error) || isTableLocked(error);
+        const passes =
+          mayPass(error) || isDuplicate(error) || isRefusedToAll(error) || isTableLocked(error);
         if (passes && !abandoned.aborted) await pause(backoff.nextMs(), abandoned);
         else if (group.length === 1 || passes) {
           for (const { reject } of group) reject(error);
@@ -88,6 +89,7 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
       waiting.push({ item, resolve, reject });
       if (busy) return;
       busy = true;
-      time.soon(() => void drain());
+      // Those of other runs that go on with the same answer come along.
+      process.nextTick(() => void drain());
     });
 }

@@ -25,7 +25,7 @@ export async function takeTurn(
   deps: ContextDeps,
 ): Promise<unknown> {
   const { held } = context;
-  const { version, attempts } = held.row;
+  const { version, attempts, crashes } = held.row;
   const body = bodies.get(version);
   const { runsIo } = deps;
   if (!body || !runsIo) {
@@ -34,7 +34,7 @@ export async function takeTurn(
   }
   const turn = new Turn(
     {
-      ...{ id: context.id, type: context.type, version, attempt: attempts },
+      ...{ id: context.id, type: context.type, version, attempt: attempts, crashes },
       maxAttempts: context.maxAttempts,
       isNew: held.generation === 1,
       createdAt: context.createdAt,

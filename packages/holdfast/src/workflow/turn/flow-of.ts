@@ -5,7 +5,7 @@ import { checkKey } from '../../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { resolveRetry } from '../../job/retry.js';
-import { checkSignal, type Signals, type WorkflowDefinition } from '../definition.js';
+import { checkSignal, type WorkflowDefinition } from '../definition.js';
 import type {
   ChildrenOptions,
   Flow,
@@ -48,7 +48,7 @@ function triesOf(options: TryOptions & { undo?: AnyFunction }, where: string): T
 
 const parsed = (value: string | null) => (value === null ? undefined : JSON.parse(value));
 
-export function flowOf<Signal extends Signals, Input>(
+export function flowOf<Signal extends object, Input>(
   turn: Turn,
   definition: WorkflowDefinition<never, Signal>,
 ): Flow<Signal, Input> {

@@ -61,6 +61,11 @@ export class Journal {
     if (reason !== null) this.undoReason ??= { cancelled: reason };
   }
 
+  /** What stands before a marker of this name is written. */
+  about({ name }: Pick<Marker, 'name'>) {
+    return { first: this.isEmpty, open: this.open.has(name) };
+  }
+
   find(name: string): Marker | undefined {
     return this.open.get(name) ?? this.#byName.get(name);
   }

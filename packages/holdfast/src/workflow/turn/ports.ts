@@ -16,7 +16,7 @@ export interface TurnPorts {
     readonly first: boolean;
     readonly waits: readonly NewWait[];
   }): Promise<Suspended>;
-  /** From now on the run has all its attempts again. */
+  /** From now on the run has all its attempts again, and is not suspected of having ended its workers. */
   progress(): Promise<void>;
   /** Commits what `work` writes together with the marker. Returns what stands: an earlier try may have committed after all. */
   transact(
@@ -63,6 +63,8 @@ export interface TurnOf {
   readonly type: string;
   readonly version: number;
   readonly attempt: number;
+  /** How often it vanished with its worker since it last got on. */
+  readonly crashes: number;
   readonly maxAttempts: number;
   /** Nothing of it can be recorded yet. */
   readonly isNew: boolean;

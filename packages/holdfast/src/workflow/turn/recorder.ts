@@ -3,7 +3,7 @@
  * that got on has all its attempts again.
  */
 import type pg from 'pg';
-import type { Marker, NewMarker } from '../marker.js';
+import type { Marker, Unplaced } from '../marker.js';
 import type { Journal } from './journal.js';
 import type { TurnOf, TurnPorts } from './ports.js';
 
@@ -15,6 +15,8 @@ const MANY = 10_000;
 export class Recorder {
   /** Of turns without progress. */
   attempt: number;
+  /** It has spent attempts or vanished with its workers since it last got on. */
+  #isMarked: boolean;
   readonly #of: TurnOf;
   readonly #ports: TurnPorts;
   readonly #journal: Journal;
@@ -22,17 +24,18 @@ export class Recorder {
 
   constructor(of: TurnOf, ports: TurnPorts, journal: Journal, hear: () => void) {
     this.attempt = of.attempt;
+    this.#isMarked = of.attempt > 1 || of.crashes > 0;
     this.#of = of;
     this.#ports = ports;
     this.#journal = journal;
     this.#hear = hear;
   }
 
-  async record(marker: Omit<NewMarker, 'place' | 'first'>, isIntent = false): Promise<void> {
+  async record(marker: Unplaced, isIntent = false): Promise<void> {
     const journal = this.#journal;
     const place = isIntent ? null : journal.takePlace();
     try {
-      const undoAsked = await this.#ports.record({ ...marker, place, first: journal.isEmpty });
+      const undoAsked = await this.#ports.record({ ...marker, place, ...journal.about(marker) });
       journal.askToUndo(undoAsked);
       await this.#recorded({ ...NONE, ...marker, place });
     } finally {
@@ -41,12 +44,13 @@ export class Recorder {
   }
 
   async #recorded(marker: Marker): Promise<void> {
-    if (this.attempt > 1) {
+    if (this.#isMarked) {
       // The marker stands. If this fails, the next one tries it again.
       const noted = this.#ports.progress();
       await noted.then(
         () => {
           this.attempt = 1;
+          this.#isMarked = false;
         },
         () => undefined,
       );
@@ -60,13 +64,13 @@ export class Recorder {
   }
 
   async transact(
-    marker: Pick<NewMarker, 'name' | 'kind' | 'nth' | 'attempt'>,
+    marker: Pick<Marker, 'name' | 'kind' | 'nth' | 'attempt'>,
     work: (tx: pg.PoolClient) => Promise<string | null>,
   ): Promise<void> {
     const journal = this.#journal;
     const taken: number[] = [];
     try {
-      const written = { ...marker, error: null, first: journal.isEmpty };
+      const written = { ...marker, error: null, ...journal.about(marker) };
       const stands = await this.#ports.transact(written, async (tx) => {
         const value = await work(tx);
         // Only now: what ends meanwhile is not held up.

@@ -7,7 +7,7 @@
  */
 import { HoldfastError } from '../../job/errors/errors.js';
 import { kept, namedTwice, notAsked, otherKind, StepFailed } from '../errors.js';
-import type { Marker, NewMarker, NewWait } from '../marker.js';
+import type { Marker, NewWait, Unplaced } from '../marker.js';
 import type { Suspended } from '../rows/suspend.js';
 import { Ask, type AskOf } from './ask.js';
 import { endOf, type TurnEnd } from './end.js';
@@ -23,7 +23,10 @@ const GRACE_MS = 500;
 const PATIENCE_MS = 20 * GRACE_MS;
 /** A timer of the process may be early by so much. */
 const SLACK_MS = 2;
-const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** Goes on under the fake timers of a test, which would stand still. */
+const soon = process.nextTick;
+/** Resolves when no promise can get on without the world. */
+const tick = () => new Promise<void>((resolve) => soon(resolve));
 
 type Ended = { readonly value: unknown } | { readonly error: unknown };
 
@@ -178,7 +181,7 @@ export class Turn implements Working {
     return undefined;
   }
 
-  /** Those of which nothing is recorded. */
+  /** Those without a record. */
   get #new(): Ask[] {
     return this.#fresh.filter(({ over, name }) => !over && !this.journal.find(name));
   }
@@ -233,7 +236,7 @@ export class Turn implements Working {
     this.pump();
   }
 
-  record(marker: Omit<NewMarker, 'place' | 'first'>, isIntent = false): Promise<void> {
+  record(marker: Unplaced, isIntent = false): Promise<void> {
     return this.#recorder.record(marker, isIntent);
   }
 

@@ -1,7 +1,7 @@
 /** The turn, as far as those know it who try its steps and undo them. */
 
 import type pg from 'pg';
-import type { Marker, NewMarker, NewWait } from '../marker.js';
+import type { Marker, NewWait, Unplaced } from '../marker.js';
 import type { Suspended } from '../rows/suspend.js';
 import type { Ask } from './ask.js';
 import type { Journal } from './journal.js';
@@ -14,7 +14,7 @@ export interface Working {
   readonly asks: ReadonlyMap<string, Ask>;
   readonly isOver: boolean;
   /** Writes a marker. The body hears of one that has a place; an intent has none. */
-  record(marker: Omit<NewMarker, 'place' | 'first'>, isIntent?: boolean): Promise<void>;
+  record(marker: Unplaced, isIntent?: boolean): Promise<void>;
   /** A marker that commits together with what `work` writes. It returns the value as JSON. */
   transact(
     marker: Pick<Marker, 'name' | 'kind' | 'nth' | 'attempt'>,

@@ -25,7 +25,7 @@ import { filterOf } from '../../parse/filters.js';
 import { checkIds, countOption } from '../../parse/values.js';
 import { Progress } from '../../print/progress.js';
 
-interface Verb {
+export interface Verb {
   readonly name: 'retry' | 'discard' | 'cancel';
   readonly done: string;
   readonly noun: string;
@@ -37,7 +37,7 @@ interface Verb {
   readonly move: (reason: string | undefined, from?: readonly string[]) => MoveJobs;
 }
 
-const RETRY: Verb = {
+export const RETRY: Verb = {
   ...{ name: 'retry', done: 'retried', noun: 'dead letter', from: ['dead_letter'], final: false },
   move: () => retryAndHint,
 };
@@ -45,7 +45,7 @@ const DISCARD: Verb = {
   ...{ ...RETRY, name: 'discard', done: 'discarded', final: true },
   move: () => discardJobs,
 };
-const CANCEL: Verb = {
+export const CANCEL: Verb = {
   ...{ name: 'cancel', done: 'cancelled', noun: 'job', from: ['pending', 'processing'] },
   ...{ final: true, move: cancelFor },
 };
@@ -143,7 +143,7 @@ function movementOf(call: Call, verb: Verb, queue: string, filter: JobFilter | n
   };
 }
 
-async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<number> {
+export async function byId(call: Call, verb: Verb, ids: readonly string[]): Promise<number> {
   const { session, given, signal } = call;
   const queues = await session.queueNames(given.texts('queue'));
   if (given.flag('dry-run')) return wouldMove(call, verb, queues, ids);

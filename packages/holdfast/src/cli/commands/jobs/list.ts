@@ -32,6 +32,8 @@ interface Search<Job> {
   /** Whether a text is a place in such a list. */
   readonly isPlace: (text: string) => boolean;
   readonly columns: readonly TableColumn<Job & { queue: string }>[];
+  /** What is said if nothing was found. */
+  readonly none?: string;
 }
 
 async function list(call: Call, preset?: readonly string[]): Promise<void> {
@@ -84,7 +86,7 @@ function placeAfter(
   );
 }
 
-async function search<Job>({ given, out }: Call, request: Search<Job>): Promise<void> {
+export async function search<Job>({ given, out }: Call, request: Search<Job>): Promise<void> {
   const { queues, ask, columns } = request;
   const all = given.flag('all');
   const limit = countOption(given, 'limit', all ? Number.POSITIVE_INFINITY : 50);
@@ -109,7 +111,7 @@ async function search<Job>({ given, out }: Call, request: Search<Job>): Promise<
       return;
     } while (after !== null);
   }
-  if (found === 0) out.note('No job matches.');
+  if (found === 0) out.note(request.none ?? 'No job matches.');
 }
 
 export const run = (call: Call) => list(call);

@@ -44,6 +44,11 @@ async function show(seen: PartialOverview, out: Call['out']): Promise<void> {
   await out.rows(seen.queues, queueColumns);
   await out.line('');
   await out.line(workerLine(seen, complete));
+  const asleep = seen.queues.reduce((sum, { counts }) => sum + counts.waitingRuns, 0);
+  if (asleep > 0)
+    await out.line(
+      `${many(asleep, 'run')} of workflows wait for something, and are not pending: holdfast workflows ls`,
+    );
   if (seen.queues.some(({ counts }) => counts.approximate)) {
     out.note('~ is an estimate: the queue is too large to count at a glance.');
   }

@@ -7,6 +7,7 @@ import { type ShownJob, showJob, type Trace, traceOf } from '../../job/show.js';
 import { listQueues, type QueueRow } from '../../queue/queues.js';
 import { databaseNow } from '../../reading/reading.js';
 import { type RowLock, rowLocks } from '../../reading/row-locks.js';
+import { type RunNow, runNow } from '../../run/waits.js';
 import { type LimitSituation, limitSituation } from './limits.js';
 import {
   type Ahead,
@@ -52,6 +53,8 @@ export interface Situation {
   readonly limits: LimitSituation | null;
   /** The workers that can run it, and what they do, while it waits. */
   readonly able: readonly AbleWorker[];
+  /** Null unless the job waits and is a run of a workflow that has taken a step. */
+  readonly run: RunNow | null;
   /** Locked rows among its own, the head of its key, and the one behind it in its key. */
   readonly locks: readonly RowLock[];
   /** What its type was probably meant to be, as a sentence, if no live worker handles it; else ''. */
@@ -126,6 +129,7 @@ export async function readSituation(
       queues: every.map(({ name }) => name),
     }),
     locks: await rowLocks(db, names, rows),
+    run: await runNow(db, names, job.id),
     meant,
     owner,
   };
@@ -143,7 +147,7 @@ const open = (versions: Versions, type: string, limits: LimitSituation | null): 
 
 const NOTHING = {
   ...{ head: null, window: null, ahead: null, behind: null, suspects: null, limits: null },
-  ...{ able: [], locks: [], meant: '' },
+  ...{ able: [], locks: [], meant: '', run: null },
 };
 
 function ownerOf(workers: readonly WorkerRow[], job: ShownJob, ringOwner: RingOwner | undefined) {

@@ -3,7 +3,7 @@ import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../../fleet/held.js';
 import { keptIn, leakedIn } from '../../fleet/reports.js';
-import { handlesVersion, isSilent, loadOf, numberOf, type WorkerRow } from '../../fleet/workers.js';
+import { isSilent, loadOf, numberOf, takes, type WorkerRow } from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
 import { firstFew, many, span } from '../../reading/words.js';
 
@@ -23,11 +23,7 @@ export interface AbleWorker {
 
 /** Those that live and handle the job's type and version on its queue. */
 export const ableWorkers = (workers: readonly WorkerRow[], job: ShownJob): WorkerRow[] =>
-  workers.filter(
-    (worker) =>
-      worker.status === 'alive' &&
-      (handlesVersion(worker, job.queue, job.type) ?? 0) >= job.version,
-  );
+  workers.filter((worker) => worker.status === 'alive' && takes(worker, job.queue, job));
 
 /** `inRuns`: jobs of a key run one after the other. `queues`: all; a suspect of another queue occupies a worker here too. */
 export async function readAble(

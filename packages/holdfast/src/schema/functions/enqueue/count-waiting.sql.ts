@@ -25,7 +25,7 @@ BEGIN
   SELECT count(*) INTO jobs
   FROM (SELECT FROM holdfast.inbox AS i
     -- Not those of runs that wait for something: they are no work yet.
-    WHERE i.status = 'pending' AND (i.wait_until = i.available_at) IS NOT TRUE ORDER BY i.id
+    WHERE i.status = 'pending' AND (i.wait_until = i.available_at AND i.available_at > now()) IS NOT TRUE ORDER BY i.id
     LIMIT settings.max_pending::bigint + 1) AS w;
   UPDATE holdfast.queues AS q
   SET waiting = jobs, waiting_at = began,
