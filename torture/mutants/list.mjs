@@ -494,8 +494,9 @@ export const MUTANTS = [
     AND i.status = 'processing' AND i.lease_expires_at > statement_timestamp()`,
           '$3::text IS NOT NULL AND $1::text IS NOT NULL',
         ],
-        ["THEN 'stands'", "THEN 'written'"],
       ],
+      // Nor does it ask what stands.
+      'worker/workflow/ports.js': [['if (done.stands)', 'if (done === undefined)']],
     },
     ...FREEZES,
     ...{ profile: 'workflow', rate: 30 },
