@@ -12,14 +12,17 @@ export const PARTS = [
   'cost',
   'scale',
 ];
-/** Measurements of Holdfast alone; they run only when they are named. */
-export const MORE = ['dashboard', 'fleet', 'fleet-size', 'flow', 'inspect', 'schedules'];
+/** They run only when they are named. */
+export const MORE = [
+  ...['dashboard', 'fleet', 'fleet-size', 'flow', 'inspect', 'schedules', 'workflows'],
+];
 /** Of these, those that run without the peers, on the Node of this project. */
 export const ALONE = ['fleet-size'];
 
 const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
   steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1  --warm 30 (seconds)
-  dashboard also takes --backlog 500000  --rounds 1; fleet-size takes --rounds 1 and --only ROW, by number or name
+  dashboard also takes --backlog 500000  --rounds 1; fleet-size takes --rounds 1 and --only ROW, by number or name;
+  workflows takes --only FIGURE, by name
 Parts: ${PARTS.join(' ')} (all of them when none is named); also ${MORE.join(' ')}.`;
 
 const FLAGS = { '--quick': 'quick', '--whole': 'whole', '--write-docs': 'writeDocs' };

@@ -59,6 +59,7 @@ const more = {
   flow: async (context) => (await import('./flow.mjs')).flow(context),
   inspect: async (context) => (await import('./inspect.mjs')).inspect(context),
   schedules: async (context) => (await import('./schedules.mjs')).schedules(context),
+  workflows: async (context) => (await import('./workflows/index.mjs')).workflows(context),
 };
 
 async function prepare(entries, urls) {

@@ -79,7 +79,8 @@ GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
 -- Drops what is past the retention and begins new segments, with the rights of the owner.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_prune_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_retake_unique,
+  holdfast.inbox_count_waiting TO holdfast_worker;
 -- Claims, limits, and the question of idle workers. Everybody may call these, unless your default privileges say otherwise;
 -- without the rights on the tables they do nothing.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_claim, holdfast.inbox_merge TO holdfast_worker;
@@ -137,7 +138,8 @@ GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.
 GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;
 GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_count_waiting TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_retake_unique,
+  holdfast.inbox_count_waiting TO holdfast_operator;
 -- A replay may be asked to do again what a job has done before. What a job did is known from when it goes to the archive.
 GRANT DELETE, UPDATE (created_at) ON holdfast.inbox_effects TO holdfast_operator;
 -- Who did what: when and as whom is not the operator's to say.

@@ -111,20 +111,20 @@ DECLARE
   last_of text[] := '{}';
 BEGIN
   FOR step IN
-    SELECT e.parent ->> 'q' AS queue, (e.parent ->> 'r')::uuid AS run, e.parent ->> 's' AS name, count(*)::integer AS jobs,
+    SELECT e.parent ->> 'q' AS queue, (e.parent ->> 'r')::uuid AS run, e.parent ->> 's' AS name, left(e.id::text, 24) AS first, count(*)::integer AS jobs,
       array_agg((e.parent ->> 'n')::integer) AS ns,
       array_agg(results -> e.id::text) AS results
     FROM unnest(ids, parents) AS e(id, parent)
     WHERE e.parent IS NOT NULL
-    GROUP BY 1, 2, 3
-    ORDER BY 1, 2, 3
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 2, 3, 4
   LOOP
     IF to_regclass(format('holdfast.%I', step.queue || '_steps')) IS NULL THEN
       CONTINUE;
     END IF;
     EXECUTE format('UPDATE holdfast.%I AS s SET remaining = s.remaining - %s
-      WHERE s.run_id = %L AND s.name = %L AND s.kind = ''c'' RETURNING s.remaining', step.queue || '_steps', step.jobs,
-      step.run, step.name)
+      WHERE s.run_id = %L AND s.name = %L AND s.kind = ''c'' AND left(s.value ->> ''first'', 24) = %L RETURNING s.remaining',
+      step.queue || '_steps', step.jobs, step.run, step.name, step.first)
     INTO left_over;
     IF left_over IS NULL THEN
       CONTINUE;
@@ -376,16 +376,24 @@ DECLARE
   taken jsonb;
 BEGIN
   FOR step IN
-    SELECT s.name, s.kind, s.value, s.remaining, s.due_at FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND s.place IS NULL AND s.kind IN ('w', 'z', 'c') ORDER BY s.kind <> 'w', s.nth
+    SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
+    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
+    ORDER BY s.place, s.kind <> 'w', s.nth
   LOOP
+    IF step.place IS NOT NULL THEN
+      name := step.name; place := step.place; value := step.value::text; last := step.place;
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
     taken := NULL;
     IF step.kind = 'w' THEN
       UPDATE holdfast.inbox_signals AS g SET taken_by = step.name, seen = true
       WHERE g.run_id = run AND g.id = (
         SELECT f.id FROM holdfast.inbox_signals AS f
         WHERE f.run_id = run AND f.taken_by IS NULL AND step.value ? f.name ORDER BY f.id LIMIT 1)
-      RETURNING jsonb_build_object('name', g.name, 'value', g.value) INTO taken;
+      RETURNING CASE WHEN g.value IS NULL THEN jsonb_build_object('name', g.name)
+        ELSE jsonb_build_object('name', g.name, 'value', g.value) END INTO taken;
     ELSIF step.kind = 'c' AND step.remaining = 0 THEN
       taken := step.value;
     END IF;
@@ -510,7 +518,7 @@ BEGIN
   SELECT count(*) INTO jobs
   FROM (SELECT FROM holdfast.inbox AS i
     -- Not those of runs that wait for something: they are no work yet.
-    WHERE i.status = 'pending' AND (i.wait_until = i.available_at) IS NOT TRUE ORDER BY i.id
+    WHERE i.status = 'pending' AND (i.wait_until = i.available_at AND i.available_at > now()) IS NOT TRUE ORDER BY i.id
     LIMIT settings.max_pending::bigint + 1) AS w;
   UPDATE holdfast.queues AS q
   SET waiting = jobs, waiting_at = began,
@@ -687,10 +695,10 @@ BEGIN
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, group_key, limit_key, parked)
+            payload, priority, max_attempts, headers, version, group_key, limit_key, unique_key, parked)
           VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket,
             a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
-            waiting.group_key, a_limit_key, false);
+            waiting.group_key, a_limit_key, a_unique, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -699,9 +707,9 @@ BEGIN
   END LOOP;
 
   INSERT INTO holdfast.inbox (id, position, available_at, partition_bucket, type, partition_key, payload, priority,
-    max_attempts, headers, version, group_key, limit_key, parked)
+    max_attempts, headers, version, group_key, limit_key, unique_key, parked)
   VALUES (a_id, coalesce(a_position, nextval('holdfast.inbox_position_seq')), a_due, a_bucket, a_type, a_key, a_payload,
-    a_priority, a_max_attempts, a_headers, a_version, a_group, a_limit_key, false);
+    a_priority, a_max_attempts, a_headers, a_version, a_group, a_limit_key, a_unique, false);
   UPDATE holdfast.inbox_unique AS u
   SET jobs = live || a_id,
       kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,
@@ -1028,6 +1036,34 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_retake_unique(types text[], keys text[], ids uuid[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+DECLARE
+  wanted record;
+BEGIN
+  FOR wanted IN
+    SELECT DISTINCT ON (w.type, w.key) w.type, w.key, w.id
+    FROM unnest(types, keys, ids) WITH ORDINALITY AS w(type, key, id, nth)
+    ORDER BY w.type, w.key, w.nth DESC
+  LOOP
+    INSERT INTO holdfast.inbox_unique (type, key, jobs, prune_at)
+    VALUES (wanted.type, wanted.key, '{}', now() + interval '10 minutes')
+    ON CONFLICT (type, key) DO UPDATE SET key = excluded.key;
+    UPDATE holdfast.inbox_unique AS u
+    SET jobs = ARRAY[wanted.id], prune_at = greatest(u.prune_at, now() + interval '10 minutes')
+    WHERE u.type = wanted.type AND u.key = wanted.key AND (u.kept_until > statement_timestamp()) IS NOT TRUE
+      AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = ANY (u.jobs) AND i.status <> 'dead_letter');
+  END LOOP;
+  RETURN true;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
  RETURNS SETOF uuid
  LANGUAGE plpgsql
@@ -1218,6 +1254,7 @@ DECLARE
   run record;
   wait jsonb;
   until timestamptz;
+  undoing boolean;
 BEGIN
   FOR run IN
     SELECT i.id, g.nth, i.undo_asked
@@ -1240,17 +1277,19 @@ BEGIN
       WHERE s.place IS NULL AND excluded.attempt IS NOT NULL;
 
     run_id := run.id; state := 'done'; due_in_ms := NULL;
+    undoing := EXISTS (SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!');
     FOR name, place, value IN
-      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a
+      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a WHERE NOT undoing
     LOOP
       RETURN NEXT;
     END LOOP;
     state := 'awake';
     IF NOT FOUND THEN
-      SELECT min(s.due_at) INTO until FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.place IS NULL;
+      SELECT min(s.due_at) INTO until FROM holdfast.inbox_steps AS s
+      WHERE s.run_id = run.id AND s.place IS NULL AND (s.kind = 'u' OR NOT undoing);
       -- A step is due again, or the run is to be undone and does not know it yet.
-      state := CASE WHEN until <= clock_timestamp() OR run.undo_asked IS NOT NULL AND NOT EXISTS (
-        SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!') THEN 'awake' ELSE 'asleep' END;
+      state := CASE WHEN until <= clock_timestamp() OR run.undo_asked IS NOT NULL AND NOT undoing
+        THEN 'awake' ELSE 'asleep' END;
     END IF;
     IF state = 'asleep' THEN
       due_in_ms := extract(epoch FROM until - clock_timestamp()) * 1000;
@@ -1999,6 +2038,7 @@ CREATE TABLE holdfast.inbox (
   wait_until timestamp with time zone,
   undo_asked text,
   parent jsonb,
+  unique_key text,
   CONSTRAINT inbox_job_pkey PRIMARY KEY (id),
   CONSTRAINT inbox_state_check CHECK (holdfast.state_fits(status, parked, attempts, lease_generation, available_at, claimed_by, claimed_at, lease_expires_at, completed_at))
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_insert_threshold=-1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=10000);
@@ -2026,6 +2066,7 @@ CREATE TABLE holdfast.inbox_archive (
   result jsonb,
   group_key text,
   segment integer NOT NULL DEFAULT 0,
+  unique_key text,
   CONSTRAINT inbox_archive_status_check CHECK ((status = ANY (ARRAY['completed'::holdfast.inbox_status, 'cancelled'::holdfast.inbox_status, 'dead_letter'::holdfast.inbox_status])))
 ) PARTITION BY LIST (segment);
 
@@ -2267,6 +2308,8 @@ REVOKE ALL ON FUNCTION holdfast.inbox_lock_unique(text[],text[],text[],text[]) F
 
 REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.inbox_retake_unique(text[],text[],uuid[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_signal(uuid,text,jsonb,text,boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
@@ -2329,20 +2372,21 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (5, 'archive-se
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-indexes', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-letter', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (9, 'unique-keys', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '4caeddea4da7e6ef');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '5b8be06cc70f8b6a');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '3caca674daa202c1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '6151754c9347b83b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '9236d543495f5606');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '4bd9b87fa96fbf68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', 'd05da4eac4b91309');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
@@ -2354,13 +2398,14 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '2fdb8618d37856ac');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', '976bb46b1fcc9ce5');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '9f4edf7c2d2095a6');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '8bf1cfc274de0ace');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
@@ -2369,7 +2414,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b19
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 8);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 9);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 

@@ -1,7 +1,13 @@
 /** What a new user gets wrong, nineteen times: the compiler refuses it, or the call does, in words that help. */
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { type Holdfast, holdfast, job, type Worker } from '../../packages/holdfast/src/index.js';
+import {
+  type Flow,
+  type Holdfast,
+  holdfast,
+  job,
+  type Worker,
+} from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 
@@ -46,6 +52,53 @@ test('twelve mistakes do not compile', () => {
       worker.handle(charge, ({ payload }) => payload.id),
   ];
   expect(mistakes).toHaveLength(12);
+});
+
+test('options that exclude each other do not compile', () => {
+  const both = [
+    // @ts-expect-error two times
+    (hf: Holdfast) => hf.enqueue(charge, { orderId: 1 }, { delay: '1m', runAt: new Date() }),
+    // @ts-expect-error two times, in a list
+    () => charge.item({ orderId: 1 }, { delay: 1, runAt: new Date() }),
+    // @ts-expect-error two times of a job that waits
+    (hf: Holdfast) => hf.update('id', { delay: '1m', runAt: new Date() }),
+    (flow: Flow) =>
+      flow.children('charge', charge, [{ orderId: 1 }], {
+        // @ts-expect-error two times of a child
+        options: () => ({ delay: '1m', runAt: new Date() }),
+      }),
+    // @ts-expect-error a type and a key
+    (hf: Holdfast) => hf.pause('inbox', { type: 'charge', key: 'order:1' }),
+    (hf: Holdfast) =>
+      // @ts-expect-error a calendar and an interval
+      hf.schedule('daily', { cron: '@daily', every: '1d', job: charge, payload: { orderId: 1 } }),
+    // @ts-expect-error neither of them
+    (hf: Holdfast) => hf.schedule('never', { job: charge, payload: { orderId: 1 } }),
+    (hf: Holdfast) =>
+      hf.schedules.declare('billing', {
+        // @ts-expect-error the time zone of an interval
+        daily: { every: '1d', timezone: 'UTC', job: charge, payload: { orderId: 1 } },
+      }),
+    // @ts-expect-error one job of a key at a time, and two
+    (hf: Holdfast) => hf.createQueue('orders', { ordering: 'key', perKey: 2 }),
+    // @ts-expect-error dead letters hold a key only where keys are in order
+    (hf: Holdfast) => hf.configureQueue('orders', { deadLetters: 'hold' }),
+  ];
+  // Each of them does, and so does what undoes the other.
+  const one = [
+    (hf: Holdfast) => hf.enqueue(charge, { orderId: 1 }, { delay: '1m' }),
+    (hf: Holdfast) => hf.enqueue(charge, { orderId: 1 }, { runAt: new Date(), unique: false }),
+    (hf: Holdfast) => hf.update('id', { runAt: new Date(), priority: 1 }),
+    (hf: Holdfast) => hf.resume('inbox', { key: 'order:1' }),
+    (hf: Holdfast) =>
+      hf.schedules.declare('billing', {
+        daily: { cron: '@daily', timezone: 'UTC', job: charge, payload: { orderId: 1 } },
+        hourly: { every: '1h', job: charge, payload: { orderId: 1 } },
+      }),
+    (hf: Holdfast) => hf.configureQueue('orders', { ordering: 'key', perKey: null, fair: false }),
+    (hf: Holdfast) => hf.configureQueue('orders', { ordering: 'none', perKey: 2, fair: true }),
+  ];
+  expect([both.length, one.length]).toEqual([10, 7]);
 });
 
 const refusals: [string, (hf: Holdfast) => unknown, RegExp][] = [

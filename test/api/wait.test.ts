@@ -41,6 +41,7 @@ test('it resolves when the job has ended, however often it was asked before', as
   expect(outcome).toEqual({
     id,
     status: 'completed',
+    reason: null,
     result: { sent: true },
     error: null,
     attempts: 1,
@@ -83,7 +84,7 @@ test('a job that failed before and then completed has no error', async () => {
   expect(await db.hf.wait(id, SOON)).toMatchObject({ result: 2, error: null, attempts: 2 });
 });
 
-test('where no archive is kept, a job that left the queue is gone, however it ended', async () => {
+test('where no archive is kept, nobody knows how a job ended that left the queue, and the reason says so', async () => {
   const kind = job<{ wanted: boolean }>('brief', { queue: 'brief' });
   const [done, unwanted] = await db.hf.enqueueMany([
     kind.item({ wanted: true }),
@@ -96,19 +97,32 @@ test('where no archive is kept, a job that left the queue is gone, however it en
     }),
   );
   const wait = (id: string) => db.hf.wait(id, { queue: 'brief', ...SOON });
-  const gone = { status: 'gone', result: null, error: null, attempts: null, completedAt: null };
-  expect(await wait(done!.id)).toEqual({ id: done!.id, ...gone });
+  const nothing = { result: null, error: null, attempts: null, completedAt: null };
+  const unknown = (reason: RegExp) => ({
+    ...{ status: 'unknown', reason: expect.stringMatching(reason), ...nothing },
+  });
+  const noArchive = /"brief".*keeps no archive, so nobody knows how the job ended/;
+  expect(await wait(done!.id)).toEqual({ id: done!.id, ...unknown(noArchive) });
   await until('it was cancelled', async () => {
     const held = await db.rows('SELECT 1 FROM holdfast.brief WHERE id = $1', [unwanted!.id]);
     return held.length === 0;
   });
   // What the next turn of the retention does.
   await db.rows('DELETE FROM holdfast.brief_archive');
-  expect(await wait(unwanted!.id)).toEqual({ id: unwanted!.id, ...gone });
-  // Nor does it matter whether a queue is named, or whether the wait began before the job ended.
-  expect(await db.hf.wait(done!.id, SOON)).toEqual({ id: done!.id, ...gone });
+  expect(await wait(unwanted!.id)).toEqual({ id: unwanted!.id, ...unknown(noArchive) });
+  // Without a queue the id alone cannot tell a job that ended there from one that was never written.
+  for (const id of [done!.id, '01700000-0000-7000-8000-000000009182']) {
+    const cannotTell =
+      /^No queue has job .* may have ended in "brief", .*or it was never committed.*Name its queue/;
+    expect(await db.hf.wait(id, SOON)).toEqual({ id, ...unknown(cannotTell) });
+  }
+  // In a queue with an archive it is certain.
+  await expect(db.hf.wait(done!.id, { queue: 'inbox' })).rejects.toMatchObject({
+    code: 'JOB_UNKNOWN',
+  });
   const { id } = await db.hf.enqueue(kind, { wanted: true });
-  expect(await db.hf.wait(id, SOON)).toEqual({ id, ...gone });
+  // Seen in its queue or not before it ended: the reason names the queue.
+  expect(await db.hf.wait(id, SOON)).toEqual({ id, ...unknown(/"brief"/) });
 });
 
 test('two hundred wait on one connection, with few statements', async () => {

@@ -21,6 +21,7 @@ const CALLS: Record<string, string[]> = {
   status: [],
   'jobs ls': [],
   'jobs show': [ID],
+  'jobs wait': [ID],
   'jobs retry': [ID],
   'jobs discard': [ID, '--yes'],
   'jobs cancel': [ID, '--yes'],

@@ -24,6 +24,25 @@ const WAITS = `SELECT FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
   WHERE NOT l.granted AND a.datname = current_database()`;
 const NOBODY = '0199a1c2-7d3e-7000-8000-000000009182';
 
+test('jobs wait says how a job ended, with exit code 0 only if it is completed', async () => {
+  const done = await plantArchived(db, { endedAgoMs: 1_000 });
+  expect(await cli(`jobs wait ${done}`)).toMatchObject({ code: 0, out: 'completed\n', err: '' });
+  const dead = await plantJob(db, { status: 'dead_letter', error: 'Error: no such mailbox\n  at' });
+  const ran = await cli(`jobs wait ${dead} --timeout 30s`);
+  expect(ran).toMatchObject({ code: 1, out: 'dead_letter\n' });
+  expect(ran.err).toContain('Error: no such mailbox\n');
+  const waits = await plantJob(db, { queue: 'outbox' });
+  const late = await cli(`jobs wait ${waits} --timeout 20ms`);
+  expect(late).toMatchObject({ code: 1, out: '' });
+  expect(late.err).toContain(`Job ${waits} did not end within 20 ms`);
+  const seen = cli(`jobs wait ${waits} --json`);
+  await cli(`jobs cancel ${waits} --yes`);
+  const { code, out } = await seen;
+  expect([code, values(out)]).toMatchObject([1, [{ id: waits, status: 'cancelled' }]]);
+  expect(out).not.toContain('canary-7f3a');
+  expect(await cli(`jobs wait ${NOBODY}`)).toMatchObject({ code: 1, out: '' });
+});
+
 describe('jobs ls', () => {
   test('a table for people, with what they need to decide', async () => {
     const id = await plantJob(db, {

@@ -4,10 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { declareHooks } from '../../packages/holdfast/src/operate/dead-letter-hooks.js';
 import { TOLD } from '../../packages/holdfast/src/postgres/fragments.js';
 import { allStatements, load } from '../../packages/holdfast/src/postgres/statement.js';
-import { failJobs } from '../../packages/holdfast/src/settle/fail.js';
+import { fail, failJobs } from '../../packages/holdfast/src/settle/fail.js';
 import { claimAs } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
-import { buffers, explainedAndUndone, planSession } from '../support/plans.js';
+import { buffers, explainedAndUndone, paramsOf, planSession } from '../support/plans.js';
 import '../../packages/holdfast/src/index.js';
 
 const db = testDatabase();
@@ -36,13 +36,16 @@ test('a failure that is tried again reads as many buffers as without the functio
   expect(without).not.toContain('dead_letter_hook');
   await session.query(`PREPARE fail AS ${text}`);
   await session.query(`PREPARE fail_without AS ${without}`);
-  /** Of jobs that were never touched: what was rolled back leaves its rows behind. The best of three. */
-  async function read(name: string, most: number): Promise<number> {
+  /** With and without, one after the other: an autovacuum that is about for a while costs both the same 14 buffers. */
+  async function more(most: number): Promise<number> {
     const seen: number[] = [];
-    for (let n = 0; n < 3; n++) seen.push(await readOnce(name, most));
-    return Math.min(...seen);
+    for (let n = 0; n < 5 && !seen.includes(0); n++) {
+      seen.push((await read('fail', most)) - (await read('fail_without', most)));
+    }
+    return Math.min(...seen.map(Math.abs));
   }
-  async function readOnce(name: string, most: number): Promise<number> {
+  /** Of jobs that were never touched: what was rolled back leaves its rows behind. */
+  async function read(name: string, most: number): Promise<number> {
     await session.query('TRUNCATE holdfast.inbox, holdfast.inbox_claims');
     await db.rows(
       `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, max_attempts, parked)
@@ -50,9 +53,16 @@ test('a failure that is tried again reads as many buffers as without the functio
       [JOBS, most],
     );
     const held = await claimAs(db.engine, 'w', { types: ['step'] });
-    const list = (value: (one: (typeof held)[0]) => unknown) => `{${held.map(value).join(',')}}`;
-    const fence = ['w', list(({ id }) => id), list((one) => one.leaseGeneration)];
-    const params = [...fence, list(() => 0), list(() => 'e'), list(() => 'e')];
+    const jobs = held.map(({ id, leaseGeneration: generation }) => ({ id, generation }));
+    const why = { delayMs: 0, error: 'e', summary: 'e' };
+    const params = await paramsOf((on) =>
+      fail(
+        on,
+        INBOX,
+        'w',
+        jobs.map((one) => ({ ...one, ...why })),
+      ),
+    );
     const plan = await explainedAndUndone(session, name, params);
     expect(plan['Actual Rows']).toBe(JOBS);
     return buffers(plan);
@@ -62,8 +72,8 @@ test('a failure that is tried again reads as many buffers as without the functio
       ? { queue: 'inbox', type: 'tell', version: 1, priority: 2, maxAttempts: 5 }
       : null;
     await declareHooks(db.engine, INBOX, [{ type: 'step', hook }]);
-    expect(await read('fail', 5)).toBe(await read('fail_without', 5));
+    expect(await more(5)).toBe(0);
   }
   // It is seen when they die.
-  expect(await read('fail', 1)).toBeGreaterThan((await read('fail_without', 1)) + JOBS);
+  expect(await more(1)).toBeGreaterThan(JOBS);
 });

@@ -140,21 +140,30 @@ describe('nothing stops the dead letter:', () => {
     expect(await told('support')).toEqual([]);
   });
 
-  test('a locked table holds up the recovery of no job that goes back', async () => {
+  test.each([
+    // The queue that is told. An exhausted job without a hook becomes a dead letter meanwhile.
+    ['holdfast.support', 'dead_letter'],
+    // Which jobs have a hook: nobody can tell it of an exhausted one, so it waits.
+    ['holdfast.on_dead_letter', 'processing'],
+  ])('a lock on %s holds up no recovery that does not need it', async (table, plainly) => {
     await declared(toSupport);
-    const plain = job('plain');
+    const back = job('back');
     const { id } = await db.hf.enqueue(toSupport, { cents: 1 });
-    await db.hf.enqueue(plain, {});
-    await claimAs(db.engine, 'gone', { types: ['charge', 'plain'] });
+    const hookless = await db.hf.enqueue(job('hookless', { maxAttempts: 1 }), {});
+    await db.hf.enqueue(back, {});
+    await claimAs(db.engine, 'gone', { types: ['charge', 'hookless', 'back'] });
+    const { worker, events } = start(db.hf, (one) => one.handle(back, () => undefined));
+    await until('it has started', () => events.some(({ kind }) => kind === 'started'));
+    const client = await db.pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query(`BEGIN; LOCK TABLE ${table}`);
     // Suspects, which no claim takes over: they wait for recovery.
     await db.rows(`UPDATE holdfast.inbox SET crashes = 4, isolated = true, started = true,
       lease_expires_at = now() - interval '1 s'`);
-    const client = await db.pool.connect();
-    onTestFinished(() => client.release());
-    await client.query('BEGIN; LOCK TABLE holdfast.support');
-    const { worker } = start(db.hf, (one) => one.handle(plain, () => undefined));
-    await until('the other one runs', () => worker.stats.completed === 1, { timeoutMs: 15_000 });
-    expect(await db.hf.job(id)).toMatchObject({ status: 'processing' });
+    await until('the job that goes back runs', () => worker.stats.completed === 1);
+    const is = async (one: { id: string }) => (await db.hf.job(one.id))?.status;
+    await until('the other one', async () => (await is(hookless)) === plainly);
+    expect(await is({ id })).toBe('processing');
     await client.query('ROLLBACK');
     // The worker's own round may have it just now.
     await until('it is told', async () => {
@@ -162,6 +171,7 @@ describe('nothing stops the dead letter:', () => {
       return (await told('support')).length === 1;
     });
     await dead(id);
+    await until('the other one, too', async () => (await is(hookless)) === 'dead_letter');
   });
 
   test('in a strict queue the job does not wait behind the dead letter that it tells of', async () => {

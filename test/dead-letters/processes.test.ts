@@ -37,7 +37,7 @@ test('SIGKILL in the last attempt, recovered by a process that has never heard o
 
 test('the answer to the settle is lost, and the worker asks again', async () => {
   const db = await ground();
-  const line = await heldLine(db.url, { names: /holdfast/, from: /failed\.summary/ });
+  const line = await heldLine(db.url, { names: /holdfast/, from: /'failed', 'error'/ });
   const hf = holdfast({ connectionString: line.url, logger: quietLogger });
   const onDeadLetter = job<DeadJob>('tell');
   const worker = hf.worker({ ...QUICK, handleSignals: false, ttl: '30s' });
@@ -55,7 +55,7 @@ test('the answer to the settle is lost, and the worker asks again', async () => 
   expect([line.kept, worker.stats.dead_letter]).toEqual([1, 0]);
   await db.rows(
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-       AND query LIKE '%failed.summary%' AND pid <> pg_backend_pid()`,
+       AND query LIKE '%''failed'', ''error''%' AND pid <> pg_backend_pid()`,
   );
   line.release();
   await until('the worker knows it', () => worker.stats.dead_letter === 1);

@@ -4,7 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { transformWithOxc } from 'vite';
+import { expect, onTestFinished, test } from 'vitest';
 import { holdfast } from '../../packages/holdfast/src/index.js';
 import { statesPart } from '../support/states-page.js';
 
@@ -42,32 +43,51 @@ test('the quick start of the README has under 15 lines of code and runs as print
   const lines = code.split('\n').filter((line) => line.trim() !== '');
   expect(lines.length).toBeLessThan(15);
 
-  const folder = mkdtempSync(join(tmpdir(), 'holdfast-quick-start-'));
+  const child = startProgram(code);
+  await child.says('receipt for order 9182 sent');
+  const exited = child.exited;
+  child.interrupt();
+  expect(await exited).toBe(0);
+});
+
+test('the first example of docs/workflows.md runs as printed, without its types', async () => {
+  const code = /## The first one\n[\s\S]*?```ts\n([\s\S]*?)```/.exec(
+    page('docs/workflows.md'),
+  )?.[1] as string;
+  const child = startProgram((await transformWithOxc(code, 'first.ts')).code);
+  await child.says('charge-9182, approved by kim');
+  expect(await child.exited).toBe(0);
+});
+
+/** A program in a folder that sees the packages by their names. Its folder and its process end with the test. */
+function startProgram(code: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-example-'));
   mkdirSync(join(folder, 'node_modules'));
   for (const name of ['holdfast', '@holdfast'])
     symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
   writeFileSync(join(folder, 'start.mjs'), code);
   const child = spawn(process.execPath, ['start.mjs'], { cwd: folder });
-  try {
-    let output = '';
-    const said = new Promise<void>((done, failed) => {
-      const hear = (chunk: Buffer) => {
-        output += chunk.toString();
-        if (output.includes('receipt for order 9182 sent')) done();
-      };
-      child.stdout.on('data', hear);
-      child.stderr.on('data', hear);
-      child.on('exit', (code) => failed(new Error(`exited with ${code}: ${output}`)));
-    });
-    await said;
-    const exited = new Promise<number | null>((done) => child.once('exit', done));
-    child.kill('SIGINT');
-    expect(await exited).toBe(0);
-  } finally {
+  const exited = new Promise<number | null>((done) => child.once('exit', done));
+  onTestFinished(() => {
     child.kill('SIGKILL');
     rmSync(folder, { recursive: true, force: true });
-  }
-});
+  });
+  return {
+    exited,
+    interrupt: () => void child.kill('SIGINT'),
+    says: (text: string) =>
+      new Promise<void>((done, failed) => {
+        let output = '';
+        const hear = (chunk: Buffer) => {
+          output += chunk.toString();
+          if (output.includes(text)) done();
+        };
+        child.stdout.on('data', hear);
+        child.stderr.on('data', hear);
+        child.on('exit', (status) => failed(new Error(`exited with ${status}: ${output}`)));
+      }),
+  };
+}
 
 test('the unit for systemd has no comment behind a value: it would be a part of it', () => {
   const unit = /\[Unit\]\n[\s\S]*?```/.exec(page('docs/operating.md'))?.[0] ?? '';

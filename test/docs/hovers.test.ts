@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { Declarations } from '../support/declarations.js';
 
 const PACKAGES = fileURLToPath(new URL('../../packages', import.meta.url));
-const SHIPPED = ['holdfast', 'testing', 'embedded', 'dashboard'];
+const SHIPPED = ['holdfast', 'testing', 'embedded', 'dashboard', 'nest'];
 
 /** Types that are not looked into, because users write nothing of them. */
 const SKIPPED = {
@@ -30,7 +30,7 @@ const SKIPPED = {
 
 /** Views: users read them. A field that is always there and never null may say by its name what it is. */
 const VIEWS =
-  /^(Job|JobFacts|JobSummary|JobOutcome|JobDefinition|DeadJob|HistoryEntry|Explanation|Reason|Setting|Tally|WorkerInfo|noStats|LimitView|Rate|Schedule|SchedulesPage|AuditEntry|AuditPage|QueueLoss|RanNow|MigrationState|Finding|Transition|\w+Event|\w+Gauges|\w+Jobs|UnreadQueue|MissingGrant|MetricDefinition|EnqueuedJob|TestDatabase|TestJobResult|FoundServer|EmbeddedServer|DashboardServer|Shown|Lab\w+)\./;
+  /^(Job|JobFacts|JobSummary|JobOutcome|JobDefinition|DeadJob|HistoryEntry|Explanation|Reason|Setting|Tally|WorkerInfo|noStats|LimitView|Rate|Schedule|SchedulesPage|AuditEntry|AuditPage|QueueLoss|RanNow|MigrationState|Finding|Transition|\w+Event|\w+Gauges|\w+Jobs|UnreadQueue|MissingGrant|MetricDefinition|EnqueuedJob|TestDatabase|TestJobResult|FoundServer|EmbeddedServer|DashboardServer|Shown|Lab\w+|MadeJob|QueueInfo|(Unr|R)eadableQueue|(Queue)?Figures|WorkflowDefinition|Run(Step|Signal)|RunStep\.error|KeptError)\./;
 
 /** Single names, by what they are. */
 const EXEMPT = {
@@ -53,7 +53,10 @@ function entriesOf(name: string, condition: 'default' | 'require'): string[] {
     .map((types) => join(folder, types));
 }
 
-const declarations = new Declarations(Object.values(SKIPPED).flat());
+const declarations = new Declarations(Object.values(SKIPPED).flat(), {
+  holdfast: join(PACKAGES, 'holdfast/dist/types/index.d.ts'),
+  '@holdfast/dashboard': join(PACKAGES, 'dashboard/dist/index.d.ts'),
+});
 const all = SHIPPED.flatMap((name) => entriesOf(name, 'default')).flatMap((entry) =>
   declarations.of(entry),
 );
@@ -73,6 +76,13 @@ test('every export, option and method that users type has a sentence', () => {
     expect(seen).toContain(name);
   for (const name of ['Worker.handle()', 'fromPg()', 'Config.handlers()', 'drain()', 'dashboard()'])
     expect(seen).toContain(name);
+  // Also what a type inherits, by itself, through Omit and Pick, and from another package.
+  for (const name of ['BatchJob.payload', 'ServeOptions.token', 'TrialOptions.headers'])
+    expect(seen).toContain(name);
+  for (const name of ['SurvivalOptions.partitionKey', 'Worker.workflow()', 'Holdfast.signal()'])
+    expect(seen).toContain(name);
+  for (const name of ['BatchJob.transaction()', 'ServeOptions.loopback', 'SurvivalOptions.attempt'])
+    expect(seen).not.toContain(name);
   expect(needed.length).toBeGreaterThan(500);
 });
 
@@ -87,9 +97,9 @@ test('nothing is exempt that is not there', () => {
 
 test('functions and the main option objects have an example', () => {
   const main =
-    /^(Holdfast|Job|Worker|Enqueue|Queue|CreateQueue|Schedule|Limit|Retry|Unique)Options$|^EnqueueCall$|^(job|holdfast|drain|testJob|makeJob|survivesFaults|startPglite|expectEnqueued|startEmbedded|dashboard|serveDashboard|nodeHandler|collectMetrics|defineConfig)\(\)$|^Holdfast\.(enqueue|enqueueMany|worker|migrate|update|wait)\(\)$|^Worker\.(handle|handleMany|run)\(\)$/;
+    /^(Holdfast|Job|Worker|Enqueue|Queue|CreateQueue|Schedule|Limit|Retry|Unique)Options$|^EnqueueCall$|^(job|holdfast|drain|testJob|makeJob|survivesFaults|startPglite|expectEnqueued|startEmbedded|dashboard|serveDashboard|nodeHandler|collectMetrics|defineConfig|workflow|Handle|HandleMany|InjectHoldfast)\(\)$|^(Workflow|Step|Try|Transaction|Wait|Children|Signal|Steps|HoldfastModule|HoldfastModuleAsync)Options$|^(Flow|StepAbout|UndoAbout|Taken|ChildResult|WorkflowBody|WorkflowDefinition|Signals|RunSteps|StepFailed|HoldfastModule)$|^Flow\.(step|transaction|sleep|until|wait|children|restart)\(\)$|^HoldfastModule\.(forRoot|forRootAsync)\(\)$|^Holdfast\.(enqueue|enqueueMany|worker|migrate|update|wait|retry|cancel|signal|steps)\(\)$|^Worker\.(handle|handleMany|workflow|run)\(\)$/;
   const examples = needed.filter(({ name }) => main.test(name));
-  expect(examples.length).toBeGreaterThan(30);
+  expect(examples.length).toBeGreaterThan(65);
   expect(examples.filter(({ doc }) => !doc.includes('@example')).map(({ name }) => name)).toEqual(
     [],
   );

@@ -50,7 +50,7 @@ describe('from a project of its own', () => {
     const names = examples.map(({ code }) => /^\/\/ (\S+)\.test\.ts\n/.exec(code)?.[1]);
     expect(names).toEqual([
       ...['receipt', 'order', 'journey', 'faults', 'operator'],
-      ...['drizzle', 'prisma'],
+      ...['drizzle', 'prisma', 'checkout', 'crashes', 'replay'],
     ]);
     const files = names.map((name) => `${name}.ts`);
     for (const [index, file] of files.entries()) {
@@ -68,7 +68,7 @@ describe('from a project of its own', () => {
     writeFileSync(join(folder, 'all.test.mjs'), all);
     const report = ['--test', '--test-reporter', 'tap'];
     const { stdout, stderr, status } = run([...QUICK_WASM, ...report, 'all.test.mjs']);
-    expect(`${stderr}${stdout}`).toMatch(/# pass 8\n# fail 0/);
+    expect(`${stderr}${stdout}`).toMatch(/# pass 14\n# fail 0/);
     expect(status).toBe(0);
   });
 

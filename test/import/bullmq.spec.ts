@@ -5,8 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { META } from '../../packages/holdfast/src/cli/commands/import/sources/bullmq.js';
+import * as fields from '../../packages/holdfast/src/cli/commands/import/sources/bullmq-job.js';
+import type { Fields } from '../../packages/holdfast/src/cli/commands/import/sources/fields.js';
 import { type Ran, run } from '../support/cli-run.js';
 import { testDatabase } from '../support/database.js';
+import { declarationsIn, membersOf } from './columns.js';
 import { done } from './ground.js';
 import { hasRedis, type Redis, startRedis } from './redis.js';
 
@@ -14,7 +18,13 @@ interface Job {
   readonly id: string;
 }
 
+interface Listed extends Job {
+  asJSON(): object;
+}
+
 interface Queue {
+  getJobs(types: string[], start: number, end: number, asc: boolean): Promise<Listed[]>;
+  setGlobalConcurrency(jobs: number): Promise<unknown>;
   add(name: string, data: unknown, options?: object): Promise<Job>;
   upsertJobScheduler(id: string, repeat: object, template: object): Promise<unknown>;
   getJobCounts(): Promise<Record<string, number>>;
@@ -27,9 +37,12 @@ interface Queue {
 
 interface Worker {
   run(): Promise<void>;
-  getNextJob(
-    token: string,
-  ): Promise<Job & { moveToFailed(error: Error, token: string): Promise<void> }>;
+  getNextJob(token: string): Promise<
+    Job & {
+      moveToFailed(error: Error, token: string): Promise<void>;
+      moveToCompleted(value: unknown, token: string, fetchNext: boolean): Promise<unknown>;
+    }
+  >;
   waitUntilReady(): Promise<unknown>;
   close(force?: boolean): Promise<void>;
 }
@@ -173,6 +186,81 @@ describe.skipIf(!hasRedis).each([5, 6])('BullMQ %i', (version) => {
       prioritized: 0,
       'waiting-children': 1,
     });
+  });
+
+  test('no field and no option is unknown', async () => {
+    const at = (path: string) => `bullmq-${version}/dist/esm/${path}.d.ts`;
+    const declared = declarationsIn(
+      ...[at('interfaces/base-job-options'), at('types/job-options'), at('interfaces/job-json')],
+      ...[at('interfaces/job-scheduler-json'), at('types/job-json-sandbox')],
+      at('interfaces/queue-meta'),
+    );
+    const unknown = (known: Fields, names: string[]) => {
+      expect(names.length).toBeGreaterThan(3);
+      return names.filter((name) => !known[name]);
+    };
+    const options = ['DefaultJobOptions', 'BaseJobOptions', 'CompressableJobOptions'];
+    expect(unknown(fields.JOB_OPTIONS, membersOf(declared, options))).toEqual([]);
+    const ofJob = membersOf(declared, ['JobJson', 'JobJsonSandbox']);
+    expect(unknown(fields.JOB, ofJob)).toEqual([]);
+    const ofScheduler = membersOf(declared, ['JobSchedulerJson']);
+    expect(unknown(fields.SCHEDULER, ofScheduler)).toEqual([]);
+    expect(unknown(META, membersOf(declared, ['QueueMeta']))).toEqual([]);
+    await mail.add('a', {}, { jobId: 'mine', deduplication: { id: 'k', ttl: 60_000 } });
+    const [found] = await mail.getJobs(['waiting'], 0, 9, true);
+    expect(unknown(fields.JOB, Object.keys(found ?? {}))).toEqual([]);
+    expect(unknown(fields.JOB, Object.keys(found?.asJSON() ?? {}))).toEqual([]);
+  });
+
+  test('what is not moved is said, with how many jobs have it, before and after', async () => {
+    const metadata = JSON.stringify({ traceparent: '00-1-2-01', baggage: 'x' });
+    const odd = {
+      ...{ backoff: 1_000, removeOnComplete: true, removeOnFail: 10, keepLogs: 3, lifo: true },
+      ...{ stackTraceLimit: 3, sizeLimit: 1_000, telemetry: { metadata } },
+    };
+    await mail.add('odd', { n: 1 }, { ...odd, deduplication: { id: 'k', ttl: 60_000 } });
+    await mail.add('odd', { n: 2 }, odd);
+    await mail.upsertJobScheduler(
+      'often',
+      { pattern: '0 3 * * *' },
+      { name: 'tick', data: {}, opts: { backoff: 1_000, priority: 7 } },
+    );
+    await mail.setGlobalConcurrency(3);
+    const { JOB, JOB_OPTIONS, TEMPLATE_OPTIONS } = fields;
+    for (const args of [[], ['--yes']]) {
+      const said = await done(cli('--only', 'mail', ...args));
+      for (const name of Object.keys(odd)) {
+        const { lost } = JOB_OPTIONS[name] ?? {};
+        if (lost) expect(said).toContain(`Warning: 2 jobs: ${lost}.`);
+      }
+      expect(said).toContain(`2 jobs: ${JOB.timestamp?.lost}`);
+      expect(said).toContain(`1 job: ${JOB_OPTIONS.deduplication?.lost}`);
+      expect(said).toContain(`1 schedule: ${TEMPLATE_OPTIONS.backoff?.lost}`);
+      expect(said).toContain(`1 schedule: ${TEMPLATE_OPTIONS.priority?.lost}`);
+      expect(said).toContain(`1 queue: ${META.concurrency?.lost}`);
+      expect(said).not.toContain('does not know the field');
+    }
+    // Those with lifo come in the order in which BullMQ would run them: the newest first.
+    const jobs = `SELECT payload ->> 'n' AS n, headers FROM holdfast.inbox ORDER BY position`;
+    const headers = { traceparent: '00-1-2-01' };
+    expect(await db.rows(jobs)).toEqual([
+      { n: '2', headers },
+      { n: '1', headers },
+    ]);
+  });
+
+  test('a parent whose children have ended stays: their results are in Redis', async () => {
+    const flows = new bull.FlowProducer(options());
+    const child = { name: 'child', queueName: 'mail', data: {} };
+    await flows.add({ name: 'parent', queueName: 'mail', data: {}, children: [child] });
+    await flows.close();
+    const worker = new bull.Worker('mail', null, options());
+    const job = await worker.getNextJob('t');
+    await job.moveToCompleted('result', 't', false);
+    await worker.close(true);
+    const said = await done(cli('--yes'));
+    expect(said).toMatch(/mail\/parent +waiting +1 +- +is the parent of a flow/);
+    expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([]);
   });
 
   test('a run that died before it removed them doubles nothing', async () => {

@@ -3,7 +3,11 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CRONTAB_OPTIONS } from '../../packages/holdfast/src/cli/commands/import/sources/crontab.js';
+import * as fields from '../../packages/holdfast/src/cli/commands/import/sources/graphile-worker-row.js';
 import { testDatabase } from '../support/database.js';
+import { until } from '../support/until.js';
+import { COLUMNS, declarationsIn } from './columns.js';
 import { done, importer } from './ground.js';
 
 interface Utils {
@@ -31,7 +35,31 @@ describe.each([16, 17, 18])('graphile-worker 0.%i', (version) => {
     await utils.migrate();
     await db.hf.createQueue('orders', { ordering: 'key' });
   });
-  afterAll(() => utils?.release());
+  afterAll(async () => {
+    await utils?.release();
+    // Its pool does not wait for its connections: one that is cut off later ends the process.
+    await until('its connections are closed', async () => {
+      const text = `SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = '' AND pid <> pg_backend_pid()`;
+      return (await db.rows(text)).length === 0;
+    });
+  });
+
+  test('no column and no option of a crontab line is unknown', async () => {
+    for (const [table, known] of Object.entries({
+      _private_jobs: fields.JOB,
+      _private_job_queues: fields.QUEUE,
+      _private_tasks: fields.TASK,
+      _private_known_crontabs: fields.CRONTAB,
+    })) {
+      const rows = await db.rows<{ name: string }>(COLUMNS, [`graphile_worker.${table}`]);
+      expect(rows.map(({ name }) => name).sort()).toEqual(Object.keys(known).sort());
+    }
+    const parser = declarationsIn(`graphile-worker-${version}/dist/crontab.js`);
+    const options = parser.slice(parser.indexOf('matchers = {'), parser.indexOf('defaultPayload'));
+    const names = [...options.matchAll(/^ +(\w+): \[/gm)].map(([, name]) => name as string);
+    expect(names.sort()).toEqual(Object.keys(CRONTAB_OPTIONS).sort());
+  });
 
   test('every field of a job arrives, in the order of its queue', async () => {
     const runAt = new Date(Date.now() + 3_600_000);
@@ -62,7 +90,9 @@ describe.each([16, 17, 18])('graphile-worker 0.%i', (version) => {
     expect(said).toContain('6 jobs and 0 schedules moved; 2 jobs left there');
     expect(said).toMatch(/ship +waiting +1 +- +a job of its queue runs there/);
     expect(said).toMatch(/bill +active +1 +- +runs there/);
-    expect(said).toContain('1 job: flags');
+    expect(said).toContain(`1 job: ${fields.JOB.flags?.lost}`);
+    expect(said).toContain(`2 jobs: ${fields.JOB.priority?.lost}`);
+    expect(said).toContain(`6 jobs: ${fields.JOB.created_at?.lost}`);
     const jobs = await db.rows(`
       SELECT type, payload, priority, attempts, max_attempts, status, last_error, partition_key, available_at
       FROM holdfast.orders ORDER BY position`);

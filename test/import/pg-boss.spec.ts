@@ -1,6 +1,9 @@
 /** `holdfast import pg-boss`, from tables that the real pg-boss of each version made and filled. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Fields } from '../../packages/holdfast/src/cli/commands/import/sources/fields.js';
+import * as fields from '../../packages/holdfast/src/cli/commands/import/sources/pg-boss-row.js';
 import { testDatabase } from '../support/database.js';
+import { COLUMNS, declarationsIn, membersOf } from './columns.js';
 import { done, importer } from './ground.js';
 
 interface Boss {
@@ -22,6 +25,35 @@ async function bossOf(version: number, url: string): Promise<Boss> {
   await boss.start();
   return boss;
 }
+
+/** What the versions have, all together. */
+const seen = { job: new Set<string>(), queue: new Set<string>(), schedule: new Set<string>() };
+const OF_TABLE = { job: fields.JOB, queue: fields.QUEUE, schedule: fields.SCHEDULE };
+const options = new Set<string>();
+const SEND = ['JobOptions', 'ConnectionOptions', 'ScheduleOptions'];
+const DECLARED: Record<number, readonly [path: string, types: readonly string[]]> = {
+  10: ['pg-boss-10/types.d.ts', [...SEND, 'ExpirationOptions', 'RetentionOptions', 'RetryOptions']],
+  11: ['pg-boss-11/types.d.ts', [...SEND, 'QueueOptions']],
+  12: ['pg-boss-12/dist/types.d.ts', [...SEND, 'QueueOptions']],
+};
+
+/** A value that is not the one which pg-boss gives by itself. */
+const UNUSUAL: Record<string, unknown> = {
+  priority: 7,
+  retry_delay: 30,
+  expire_seconds: 60,
+  expire_in: '00:01:00',
+  deletion_seconds: 60,
+  singleton_key: 'k',
+  singleton_on: '2026-01-01',
+  group_tier: 'gold',
+  started_on: '2026-01-01',
+  keep_until: '2126-01-01',
+  dead_letter: 'other',
+  heartbeat_seconds: 10,
+  source_name: 'a',
+  trace_context: '{"baggage": "x"}',
+};
 
 describe.each([10, 11, 12])('pg-boss %i', (version) => {
   const db = testDatabase();
@@ -63,7 +95,7 @@ describe.each([10, 11, 12])('pg-boss %i', (version) => {
     expect(dry).toContain('This would move 4 jobs and 1 schedule');
     expect(dry).toMatch(/pdf +active +1 +- +runs there/);
     expect(dry).toMatch(/receipt +retry +1 +send_receipt/);
-    expect(dry).toContain('1 job: the retry delay');
+    expect(dry).toContain('1 job: the delay between attempts');
     expect(await db.rows('SELECT id FROM holdfast.inbox')).toEqual([]);
     const before = await db.rows('SELECT count(*)::int AS n FROM pgboss.job');
     const said = await done(cli('--map', 'receipt=send_receipt', '--failed', '--yes'));
@@ -119,6 +151,51 @@ describe.each([10, 11, 12])('pg-boss %i', (version) => {
     expect(await done(cli('--failed', '--yes'))).toContain('0 jobs and 0 schedules moved');
   });
 
+  test('no column and no option is unknown', async () => {
+    for (const [table, known] of Object.entries(OF_TABLE)) {
+      const rows = await db.rows<{ name: string }>(COLUMNS, [`pgboss.${table}`]);
+      expect(rows.length).toBeGreaterThan(5);
+      for (const { name } of rows) seen[table as keyof typeof seen].add(name);
+      expect(rows.map(({ name }) => name).filter((name) => !known[name])).toEqual([]);
+    }
+    const [path, types] = DECLARED[version] ?? ['', []];
+    const given = membersOf(declarationsIn(path), types);
+    for (const name of given) options.add(name);
+    expect(given.filter((name) => !fields.SCHEDULE_OPTIONS[name])).toEqual([]);
+  });
+
+  test('what is not moved is said, with how many jobs have it, before and after', async () => {
+    await boss.createQueue('other');
+    await boss.createQueue('odd', { policy: 'short' });
+    const columns = (await db.rows<{ name: string }>(COLUMNS, ['pgboss.job'])).map((c) => c.name);
+    const unusual = Object.entries(UNUSUAL).filter(([name]) => columns.includes(name));
+    const places = unusual.map((_, n) => `$${n + 1}`).join(', ');
+    const names = unusual.map(([name]) => name).join(', ');
+    for (const data of ['{"n": 1}', '{"n": 2}'])
+      await db.rows(
+        `INSERT INTO pgboss.job (name, data, policy, ${names}) VALUES ('odd', '${data}', 'standard', ${places})`,
+        unusual.map(([name, value]) => (name === 'singleton_on' ? `2026-01-0${data[6]}` : value)),
+      );
+    await boss.schedule('odd', '0 3 * * *', {}, { singletonKey: 'k', retryDelay: 30 });
+    if (version > 10) await db.rows('UPDATE pgboss.queue SET warning_queued = 5');
+    await db.rows(
+      `INSERT INTO pgboss.subscription (event, name) VALUES ('happened', 'odd') ON CONFLICT DO NOTHING`,
+    );
+    const losses = unusual.map(([name]) => fields.JOB[name]?.lost).filter((lost) => lost);
+    expect(new Set(losses).size).toBeGreaterThan(6);
+    for (const args of [[], ['--yes']]) {
+      const said = await done(cli('--only', 'odd', ...args));
+      for (const lost of losses) expect(said).toContain(`Warning: 2 jobs: ${lost}.`);
+      expect(said).toContain(`2 jobs: ${fields.JOB.created_on?.lost}`);
+      expect(said).toContain(`1 queue: ${fields.QUEUE.policy?.lost}`);
+      expect(said).toContain('1 subscription: ');
+      expect(said).toContain(`1 schedule: ${fields.SCHEDULE_OPTIONS.singletonKey?.lost}`);
+      expect(said).toContain(`1 schedule: ${fields.SCHEDULE_OPTIONS.retryDelay?.lost}`);
+      if (version > 10) expect(said).toContain(`1 queue: ${fields.QUEUE.warning_queued?.lost}`);
+    }
+    expect(await db.rows(`SELECT id FROM holdfast.inbox WHERE type = 'odd'`)).toHaveLength(2);
+  });
+
   test('who enqueues again under the singleton key finds the job that was moved', async () => {
     const { job } = await import('holdfast');
     const receipt = job<{ orderId: number; big: string }>('send_receipt');
@@ -129,4 +206,12 @@ describe.each([10, 11, 12])('pg-boss %i', (version) => {
     );
     expect(again.deduplicated).toBe(true);
   });
+});
+
+test('the tables of fields name nothing that no version has', () => {
+  const stale = (known: Fields, there: Set<string>) =>
+    Object.keys(known).filter((name) => !there.has(name));
+  for (const [table, known] of Object.entries(OF_TABLE))
+    expect(stale(known, seen[table as keyof typeof seen])).toEqual([]);
+  expect(stale(fields.SCHEDULE_OPTIONS, options)).toEqual([]);
 });

@@ -38,7 +38,7 @@ const dump = (name, release, version, schema, tables, more = '') => {
   );
 };
 const type = `CREATE TYPE pgboss.job_state AS ENUM (${states});\n`;
-const boss12 = ['version', 'queue', 'schedule', 'job', 'job_common'];
+const boss12 = ['version', 'queue', 'schedule', 'subscription', 'job', 'job_common'];
 dump('pg-boss', 'pg-boss 12.38.0', rows[0].boss, 'pgboss', boss12, type);
 const graphile18 = ['migrations', '_private_*'];
 dump('graphile-worker', 'graphile-worker 0.18.0', rows[0].graphile, 'graphile_worker', graphile18);

@@ -265,7 +265,7 @@ describe('whoever looks is told', () => {
 
 describe('is refused', () => {
   const wrong: [PauseOptions, string][] = [
-    [{ type: 'step', key: 'a' }, 'OPTION_INVALID'],
+    [{ type: 'step', key: 'a' } as never, 'OPTION_INVALID'],
     [{ type: '' }, 'TYPE_INVALID'],
     [{ type: '1st' }, 'TYPE_INVALID'],
     [{ type: 7 as never }, 'TYPE_INVALID'],

@@ -601,11 +601,108 @@ describe('what people do to such jobs', () => {
     expect(await enqueue(4, { while: 'kept' })).toEqual({ id: third.id, deduplicated: true });
   });
 
-  test('replayed it stands again, unless another one has the key', async () => {
+  const replay = (...ids: string[]) => db.hf.archive.replay(ids, { completed: true });
+  /** As if maintenance had come by long after the job ended. */
+  const pruned = () => db.rows('DELETE FROM holdfast.inbox_unique');
+
+  test.each(['at once', 'when its key is long gone'])(
+    'replayed %s it stands again',
+    async (when) => {
+      const first = await enqueue(1, { while: 'running' });
+      await STATES.completed();
+      if (when !== 'at once') await pruned();
+      await replay(first.id);
+      expect(await enqueue(2, { while: 'running' })).toEqual({ id: first.id, deduplicated: true });
+      // And again: the key is not lost on the way.
+      await STATES.completed();
+      await pruned();
+      await replay(first.id);
+      expect(await enqueue(3, { while: 'running' })).toEqual({ id: first.id, deduplicated: true });
+    },
+  );
+
+  test('replayed it leaves the key to another one, and comes back beside it', async () => {
     const first = await enqueue(1, { while: 'running' });
     await STATES.completed();
-    await db.hf.archive.replay([first.id], { completed: true });
-    expect(await enqueue(2, { while: 'running' })).toEqual({ id: first.id, deduplicated: true });
+    const second = await enqueue(2, { while: 'running' });
+    await replay(first.id);
+    expect(await enqueue(3, { while: 'running' })).toEqual({ id: second.id, deduplicated: true });
+    expect((await rows()).map(({ n }) => n).sort()).toEqual([1, 2]);
+    // Nor does it take a key that is kept for one that has ended.
+    await STATES.completed();
+    const kept = await enqueue(4, { while: 'kept' });
+    await STATES.completed();
+    await replay(first.id);
+    await STATES.completed();
+    expect(await enqueue(5, { while: 'kept' })).toEqual({ id: kept.id, deduplicated: true });
+  });
+
+  test('of several that are replayed under one key the last stands', async () => {
+    const first = await enqueue(1, { while: 'running' });
+    await STATES.completed();
+    const last = await enqueue(2, { while: 'running' });
+    await STATES.completed();
+    await pruned();
+    await replay(last.id, first.id);
+    expect(await rows()).toHaveLength(2);
+    expect(await enqueue(3, { while: 'running' })).toEqual({ id: last.id, deduplicated: true });
+    expect(await keyRows()).toEqual([{ key: 'k', jobs: [last.id] }]);
+  });
+
+  test('a replacement keeps its key, and so does a dead letter that is restored and retried', async () => {
+    const { id } = await enqueue(1, { onConflict: 'replace' });
+    expect(await enqueue(2, { onConflict: 'replace' })).toMatchObject({ id, replaced: true });
+    await STATES.dead();
+    await db.hf.discard([id]);
+    await pruned();
+    await db.hf.archive.replay([id], { asDeadLetters: true });
+    expect(await rows()).toMatchObject([{ id, status: 'dead_letter' }]);
+    await db.hf.retry([id]);
+    expect(await enqueue(3, { while: 'running' })).toEqual({ id, deduplicated: true });
+  });
+
+  test('a replay beside an enqueue under the key that has not committed: one of them has it', async () => {
+    const first = await enqueue(1, { while: 'running' });
+    await STATES.completed();
+    await pruned();
+    const client = new pg.Client({ connectionString: db.url });
+    await client.connect();
+    try {
+      await client.query('BEGIN');
+      const second = await enqueue(2, { while: 'running' }, { tx: client });
+      const back = replay(first.id);
+      await until('the replay waits for the key', async () => {
+        const [row] = await db.rows<{ n: number }>(
+          `SELECT count(*)::int AS n FROM pg_stat_activity
+           WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        );
+        return row?.n === 1;
+      });
+      await client.query('COMMIT');
+      await back;
+      expect(await enqueue(3, { while: 'running' })).toEqual({ id: second.id, deduplicated: true });
+    } finally {
+      await client.end();
+    }
+  });
+
+  test('a job without a unique key pays nothing for the column, in the queue and in the archive', async () => {
+    await db.hf.enqueue(step, { n: 1 });
+    const sizes = async (table: string) => {
+      const [{ columns } = { columns: '' }] = await db.rows<{ columns: string }>(
+        `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS columns FROM pg_attribute
+         WHERE attrelid = 'holdfast.${table}'::regclass AND attnum > 0 AND attname <> 'unique_key'`,
+      );
+      return db.rows<{ with: number; without: number }>(
+        `SELECT pg_column_size(a) AS with, pg_column_size(b) AS without
+         FROM holdfast.${table} AS a CROSS JOIN (SELECT ${columns} FROM holdfast.${table}) AS b`,
+      );
+    };
+    const [waiting] = await sizes('inbox');
+    expect(waiting?.with).toBe(waiting?.without);
+    await STATES.completed();
+    const [finished] = await sizes('inbox_archive');
+    expect(finished?.with).toBe(finished?.without);
   });
 });
 

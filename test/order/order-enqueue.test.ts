@@ -1,10 +1,11 @@
 /** Who may ask for order, and how: a queue, and nobody else. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
+import type { ReadPolicyOptions } from '../../packages/holdfast/src/job/turns.js';
 import { retry } from '../../packages/holdfast/src/operate/dead-letters.js';
 import { configure } from '../../packages/holdfast/src/operate/queue.js';
 import { withClient } from '../../packages/holdfast/src/postgres/connect/pool.js';
-import { createQueue, type NewQueueOptions } from '../../packages/holdfast/src/schema/queue.js';
+import { createQueue } from '../../packages/holdfast/src/schema/queue.js';
 import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
 import { claimByTime, heldOf, numbers } from '../support/claiming.js';
 import { INBOX, testDatabase } from '../support/database.js';
@@ -19,7 +20,7 @@ beforeEach(async () => {
   await configure(db.plain, INBOX, { ordering: 'none' });
 });
 
-const makeQueue = (queue: string, options: NewQueueOptions) =>
+const makeQueue = (queue: string, options: ReadPolicyOptions) =>
   withClient(db.pool, (client) => createQueue(client, 'holdfast', queue, options));
 const orderingOf = async (queue: string) =>
   (await db.rows('SELECT ordering::text FROM holdfast.queues WHERE name = $1', [queue]))[0]

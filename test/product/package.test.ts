@@ -128,7 +128,7 @@ describe('the packages', () => {
       [
         ...['makeTemplate', 'cloneDatabase', 'startPglite', 'useHoldfast', 'testJob', 'drain'],
         ...['expectEnqueued', 'expectNotEnqueued', 'allEnqueued', 'makeJob', 'advance'],
-        ...['clearJobs', 'survivesFaults'],
+        ...['clearJobs', 'survivesFaults', 'testWorkflow', 'replayHistory'],
       ],
     ],
   ])('%s exports its names and no default', async (entry, names) => {

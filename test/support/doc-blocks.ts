@@ -30,13 +30,14 @@ export function documentationBlocks(root: string): Block[] {
 /** What an `@example` takes for granted, beside the names of the prelude. */
 const IMPORTS = [
   "import { createServer } from 'node:http'; import { register } from 'prom-client';",
-  "import { Cancel, DeadLetter, guardTable, holdfast, job, RetryLater, shardedKey, shardedKeys, Snooze } from 'holdfast';",
+  "import { Cancel, DeadLetter, guardTable, holdfast, job, RetryLater, shardedKey, shardedKeys, Snooze, StepFailed, workflow } from 'holdfast';",
   "import { collectMetrics, metricsFetch, metricsHandler, meterMetrics, registerMetrics } from 'holdfast/metrics';",
   "import { defineConfig } from 'holdfast/config';",
   "import { fromDrizzle, fromKnex, fromKysely, fromPg, fromPostgresJs, fromPrisma } from 'holdfast/adapters';",
   "import { advance, cloneDatabase, drain, expectEnqueued, makeJob, makeTemplate, startPglite } from '@holdfast/testing';",
   "import { survivesFaults, testJob, useHoldfast } from '@holdfast/testing';",
   "import { dashboard, nodeHandler, serveDashboard } from '@holdfast/dashboard';",
+  "import { HoldfastModule } from '@holdfast/nest';",
   "import { findEmbedded, startEmbedded } from '@holdfast/embedded';",
 ].join(' ');
 
@@ -87,6 +88,22 @@ declare global {
     send(orderId: number, options?: { idempotencyKey?: string; signal?: AbortSignal }): Promise<string>;
     /** Those that were refused, and why. */
     sendAll(orderIds: number[], options?: { signal?: AbortSignal }): Promise<Map<number, string>>;
+  };
+  interface Order { id: number; sku: string; total: number }
+  interface Receipt { messageId: string }
+  const order: Order;
+  const run: { readonly id: string };
+  const checkout: import('holdfast').WorkflowDefinition<Order, { approved: { by: string }; refused: string }>;
+  const flow: import('holdfast').Flow<{ approved: { by: string }; refused: string }, Order>;
+  const bank: {
+    charge(of: { id: number | string; total: number }, options: { key: string; signal?: AbortSignal }): Promise<{ id: string }>;
+    refund(chargeId: string, options: { key: string }): Promise<void>;
+    refundByOrder(orderId: number, options: { key: string }): Promise<void>;
+  };
+  const print: { label(orderId: number): Promise<string>; slip(orderId: number): Promise<string> };
+  const reports: {
+    start(month: string, options: { key: string }): Promise<string>;
+    urlOf(id: string): Promise<string | null>;
   };
   const Sentry: {
     captureException(

@@ -111,14 +111,28 @@ export async function blockedStatement(on: Ground, ...parts: string[]): Promise<
 }
 
 /**
- * Stops a worker's next claim in the middle: the statement is with the server and waits for a lock. The
- * queue must be paused; the function that is returned resumes it and lets the claim go on.
+ * Stops a worker's next claim in the middle: its statement is with the server and waits in a trigger. Not for a lock: a
+ * worker waits for those for 500 ms only, and the test may need longer. The queue must be paused, and this resumes it; the
+ * function that is returned lets the claim go on.
  */
 export async function claimInFlight(on: Ground): Promise<() => Promise<void>> {
-  const lock = await on.pool.connect();
-  onTestFinished(() => lock.release(true));
-  await lock.query('BEGIN; LOCK TABLE holdfast.inbox IN EXCLUSIVE MODE');
+  await on.rows(`
+    CREATE TABLE let_go ();
+    CREATE FUNCTION hold_claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      WHILE NOT EXISTS (SELECT FROM public.let_go) LOOP
+        PERFORM pg_sleep(0.01);
+      END LOOP;
+      RETURN NEW;
+    END $$;
+    GRANT SELECT ON let_go TO PUBLIC;
+    CREATE TRIGGER hold_claim BEFORE UPDATE ON holdfast.inbox FOR EACH ROW
+      WHEN (OLD.status = 'pending' AND NEW.status = 'processing') EXECUTE FUNCTION hold_claim()`);
+  const letGo = async () => void (await on.rows('INSERT INTO let_go DEFAULT VALUES'));
+  onTestFinished(letGo);
   await on.rows('UPDATE holdfast.queues SET paused = false');
-  await blockedStatement(on, 'SELECT c.place', 'FROM holdfast.inbox_claim(');
-  return async () => void (await lock.query('COMMIT'));
+  await until('a claim is under way', async () => {
+    const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
+    return (await on.rows(text)).length > 0;
+  });
+  return letGo;
 }

@@ -45,6 +45,10 @@ function* nodes(node: PlanNode): Generator<PlanNode> {
   for (const child of node.Plans ?? []) yield* nodes(child);
 }
 
+/** How many rows all its parts handed on: what it did, whatever the machine was at meanwhile. */
+export const rowsHandled = (plan: PlanNode): number =>
+  [...nodes(plan)].reduce((sum, node) => sum + node['Actual Rows'] * node['Actual Loops'], 0);
+
 /** How the queue table is reached in a plan: `Index Scan inbox_claim_idx`, `Tid Scan`, … */
 export function accesses(plan: PlanNode): string[] {
   return [...nodes(plan)]

@@ -16,9 +16,9 @@ const db = testDatabase();
 const start = testWorkers();
 const stuck = job<{ n: number }>('stuck', { maxAttempts: 1 });
 const quick = job<{ n: number }>('quick');
-/** A cancelled job is noticed at the next renewal. */
+/** A cancelled job is noticed at the next renewal. The lease outlasts any pause of a busy machine: none runs out. */
 const SOON = {
-  lease: '1s',
+  lease: '30s',
   renewEvery: '200ms',
   leakGrace: '100ms',
   concurrency: 2,

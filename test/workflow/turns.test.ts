@@ -186,3 +186,22 @@ test('a run that is cancelled with undo undoes what it did, and ends as cancelle
   expect(status).toBe('cancelled');
   expect(calls).toEqual(['refund']);
 });
+
+test('a run that got on is no suspect any more, however often its workers were killed', async () => {
+  const { id } = await db.hf.enqueue(checkout, { id: 1 });
+  await db.pool.query('UPDATE holdfast.inbox SET crashes = 2, attempts = 0 WHERE id = $1', [id]);
+  let seen = -1;
+  start(db.hf, (worker) =>
+    worker.workflow(checkout, async (flow) => {
+      await flow.step('first', () => 1);
+      await flow.step('second', async () => {
+        const { rows } = await db.pool.query('SELECT crashes FROM holdfast.inbox WHERE id = $1', [
+          id,
+        ]);
+        seen = rows[0].crashes;
+      });
+    }),
+  );
+  await db.hf.wait(checkout, id, { timeout: '20s' });
+  expect(seen).toBe(0);
+});

@@ -95,7 +95,7 @@ export const MUTANTS = [
   {
     name: 'failure without owner and generation',
     patches: {
-      'settle/fail.js': [[`\${fencedIn('failed')}`, `i.id = failed.id AND ${ANYBODY}`]],
+      'settle/fail.js': [[ALL_FENCED, `${THEIR_IDS} AND ${ANYBODY}`]],
       // It also asks before it settles: without that, only the statement stands in the way.
       'worker/settle/settlements.js': [["=== 'unknown' && !abandoned.aborted", "=== 'never'"]],
     },

@@ -51,7 +51,7 @@ async function write(answer: Response, response: ServerResponse): Promise<void> 
     void reader.cancel().catch(() => undefined);
   });
   for (;;) {
-    // Who hung up before the answer was there is not told of by `close` any more.
+    // `close` does not fire for a client that hung up before the answer was ready.
     if (response.destroyed) return void (await reader.cancel());
     const { done, value } = await reader.read();
     if (done) break;

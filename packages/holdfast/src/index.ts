@@ -6,7 +6,8 @@ export type {
   WhichLetters,
 } from './api/act/dead-letters.js';
 export type { LimitOf, LimitView } from './api/act/limits.js';
-export type { CreateQueueOptions, PauseOptions, QueueOptions } from './api/act/queue-settings.js';
+export type { PauseOptions } from './api/act/pause.js';
+export type { CreateQueueOptions, QueueOptions } from './api/act/queue-settings.js';
 export type { ReplayStep } from './api/act/replay.js';
 export type {
   Schedule,
@@ -17,6 +18,7 @@ export type {
   SchedulesRequest,
 } from './api/act/schedules.js';
 export type { JobChanges, UpdateChoice } from './api/act/update.js';
+export type { SignalOptions, StepsOptions } from './api/act/workflows.js';
 export type { AuditEntry, AuditPage, AuditRequest } from './api/look/audit.js';
 export type { DeadLetterFilter, JobsFilter } from './api/look/filter.js';
 export type { JobsPage, JobsRequest } from './api/look/look.js';
@@ -41,7 +43,8 @@ export type { OnceOptions } from './effects/value.js';
 export type { Enqueued } from './enqueue/enqueue.js';
 export { type Holdfast, holdfast } from './holdfast.js';
 export type { Finding } from './inspect/doctor/doctor.js';
-export type { RunSignal, RunStep } from './inspect/job/steps.js';
+export type { RecordedChild, RecordedStep, RunHistory } from './inspect/job/history.js';
+export type { RunSignal, RunStep, RunSteps } from './inspect/job/steps.js';
 export type { RunState } from './inspect/run/state.js';
 export type { DeadJob } from './job/dead-job.js';
 export { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from './job/errors/errors.js';

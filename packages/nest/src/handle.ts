@@ -31,11 +31,17 @@ const note =
 export const notesOf = (method: object): readonly Note[] =>
   (Reflect.getMetadata(NOTES, method) as readonly Note[] | undefined) ?? [];
 
-/** The method handles the jobs of this type, as with `worker.handle(job, method)`. */
+/**
+ * The method handles the jobs of this type, as with `worker.handle(job, method)`.
+ * @example `@Handle(sendReceipt) send({ payload }: HandlerContext<Receipt>) { return this.mail.send(payload); }`
+ */
 export const Handle = <Input, Payload, Result>(job: JobDefinition<Input, Payload, Result>) =>
   note<JobHandler<Payload, NoInfer<Result>>>({ job });
 
-/** The method handles several jobs of this type at once, as with `worker.handleMany(job, options, method)`. */
+/**
+ * The method handles several jobs of this type at once, as with `worker.handleMany(job, options, method)`.
+ * @example `@HandleMany(sendReceipt, { max: 50 }) send(jobs: readonly BatchJob<Receipt>[]) { return this.mail.sendAll(jobs); }`
+ */
 export const HandleMany = <Input, Payload, Result>(
   job: JobDefinition<Input, Payload, Result>,
   options: BatchOptions,

@@ -3,6 +3,10 @@ import type { ModuleMetadata } from '@nestjs/common';
 import { HoldfastError, type HoldfastOptions, type WorkerOptions } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
 
+/**
+ * Options of `HoldfastModule.forRoot()`.
+ * @example HoldfastModule.forRoot({ holdfast: { schema: 'jobs' }, worker: { concurrency: 20 }, migrate: true });
+ */
 export interface HoldfastModuleOptions {
   /** The options of `holdfast()`. Default: the database of DATABASE_URL. */
   readonly holdfast?: HoldfastOptions;
@@ -12,9 +16,15 @@ export interface HoldfastModuleOptions {
   readonly migrate?: boolean;
 }
 
+/**
+ * Options of `HoldfastModule.forRootAsync()`.
+ * @example HoldfastModule.forRootAsync({ inject: ['CONFIG'], useFactory: (config: { url: string }) => ({ holdfast: { connectionString: config.url } }) });
+ */
 export interface HoldfastModuleAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
+  /** Returns the options, or a promise of them. It gets what `inject` names, in that order. */
   // biome-ignore lint/suspicious/noExplicitAny: what is injected is the caller's.
   readonly useFactory: (...args: any[]) => HoldfastModuleOptions | Promise<HoldfastModuleOptions>;
+  /** The tokens of the providers that `useFactory` gets. Default: none. */
   // biome-ignore lint/suspicious/noExplicitAny: as Nest has it.
   readonly inject?: any[];
 }

@@ -9,10 +9,18 @@ import { execute, queueNames } from './rows.js';
 
 const BY = `$1::text::bigint * interval '1 millisecond'`;
 
+/** A run that waits for no time is due then, in the end of all times. */
+const NEVER = `'9999-01-01'`;
+const moved = (time: string) =>
+  `CASE WHEN ${time} < ${NEVER} THEN ${time} - ${BY} ELSE ${time} END`;
+
 /** Each of one queue; infinity, where dead letters lie, stays infinity. */
 const OF_QUEUE = [
-  `UPDATE holdfast.inbox AS i SET available_at = i.available_at - ${BY}, created_at = i.created_at - ${BY},
-    claimed_at = i.claimed_at - ${BY}, lease_expires_at = i.lease_expires_at - ${BY}`,
+  `UPDATE holdfast.inbox AS i SET available_at = ${moved('i.available_at')}, wait_until = ${moved('i.wait_until')},
+    created_at = i.created_at - ${BY}, claimed_at = i.claimed_at - ${BY}, lease_expires_at = i.lease_expires_at - ${BY}`,
+  `UPDATE holdfast.inbox_steps AS s SET at = s.at - ${BY}, check_at = s.check_at - ${BY}, due_at = s.due_at - ${BY}`,
+  `UPDATE holdfast.inbox_signals AS s SET sent_at = s.sent_at - ${BY}, check_at = s.check_at - ${BY}`,
+  `UPDATE holdfast.inbox_children AS c SET check_at = c.check_at - ${BY}`,
   `UPDATE holdfast.inbox_archive AS a SET created_at = a.created_at - ${BY},
     claimed_at = a.claimed_at - ${BY}, completed_at = a.completed_at - ${BY}`,
   `UPDATE holdfast.inbox_claims AS c SET claimed_at = c.claimed_at - ${BY}`,
@@ -47,7 +55,10 @@ export async function advance(hf: Holdfast, by: Duration): Promise<void> {
   });
 }
 
-const SIDE_TABLES = ['', '_archive', '_claims', '_idempotency', '_unique', '_effects'];
+const SIDE_TABLES = [
+  ...['', '_archive', '_claims', '_idempotency', '_unique', '_effects'],
+  ...['_steps', '_signals', '_children'],
+];
 
 /** Empties every queue with its archive, keys and markers, and resets rates. Queues, settings and your tables stay. */
 export async function clearJobs(hf: Holdfast): Promise<void> {

@@ -13,6 +13,7 @@ import {
   type Known,
   MAX_DELAY_MS,
   recover,
+  wakeRuns,
 } from 'holdfast/internal';
 import { advance } from './clock.js';
 import { depsOf, invalid } from './deps.js';
@@ -71,7 +72,15 @@ export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainC
       ? Number.POSITIVE_INFINITY
       : durationMs(until, 'until', { max: MAX_DELAY_MS });
   const mostAttempts = checkInteger(limit, 'limit', 1, 1_000_000);
-  const counts = { completed: 0, retry: 0, dead_letter: 0, snoozed: 0, cancelled: 0, lost: 0 };
+  const counts = {
+    completed: 0,
+    retry: 0,
+    dead_letter: 0,
+    snoozed: 0,
+    waiting: 0,
+    cancelled: 0,
+    lost: 0,
+  };
   /** By type, how many attempts. */
   const ran = new Map<string, number>();
   let [attempts, movedMs] = [0, 0];
@@ -96,6 +105,7 @@ export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainC
     for (const { name, ordering } of from) {
       const names = deps.names(name);
       await recover(deps.engine, names, { limit: 1_000, recoverer: worker.id });
+      await wakeRuns(deps.engine, names, 1_000);
       const held = await worker.claimNext(names, ordering);
       if (held) return [held];
       const suspects = await worker.claimSuspects(names);
@@ -152,7 +162,8 @@ export async function drain(hf: Holdfast, options: DrainOptions): Promise<DrainC
     for (const { name, paused, pausedTypes } of await states()) {
       const left = await pendingKinds(ownPool, deps.names(name));
       const foreign = left.filter(({ type, version }) => {
-        const job = routes.get(type)?.job;
+        const { job, workflow } = routes.get(type) ?? {};
+        if (workflow && job?.queue === name) return !workflow.bodies.has(version);
         return job?.queue !== name || job.version < version;
       });
       if (foreign.length > 0) throw unhandled(name, foreign);

@@ -225,7 +225,7 @@ describe.each(KITS)('on %s', (_, open) => {
         expect((await testJob(kept, handler, { orderId: 1 })).outcome).toBe('completed');
       await expect(makeJob('leased', folded, { orderId: 1 })).rejects.toMatchObject({
         code: 'JOB_STATE',
-        message: expect.stringContaining('stands for the unique key already'),
+        message: expect.stringContaining('already has the unique key'),
       });
     });
   });

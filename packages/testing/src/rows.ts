@@ -186,7 +186,7 @@ const NEXT_DUE = statement(
   { ms: int8.orNull },
   `SELECT ceil(extract(epoch FROM min(i.available_at) - clock_timestamp()) * 1000)::text AS ms
 FROM holdfast.inbox AS i
-WHERE i.status = 'pending' AND i.available_at > clock_timestamp()
+WHERE i.status = 'pending' AND i.available_at > clock_timestamp() AND i.available_at < '9999-01-01'
   AND i.type IN (SELECT jsonb_array_elements_text($1::text::jsonb))`,
 );
 

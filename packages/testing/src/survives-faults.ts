@@ -5,8 +5,14 @@
  * Undisturbed, the handler shows at which steps it talks to the database. Then, each time with a job of its own, every
  * fault strikes at every step where it can, and workers finish the job. The effect must happen as often as undisturbed.
  */
-import { HoldfastError, type JobDefinition, type PayloadOf } from 'holdfast';
-import { checkKnown, type Known } from 'holdfast/internal';
+import {
+  HoldfastError,
+  type JobDefinition,
+  type PayloadOf,
+  type Signals,
+  type WorkflowDefinition,
+} from 'holdfast';
+import { checkKnown, isWorkflow, type Known } from 'holdfast/internal';
 import { invalid } from './deps.js';
 import { COMMITS, type Fault, Recorder, type Where } from './faults/fault.js';
 import { type Finding, failedReport } from './faults/report.js';
@@ -15,6 +21,13 @@ import { strike } from './faults/strike.js';
 import { type Target, target } from './target.js';
 import { outcomeOf } from './test-worker.js';
 import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
+import { type Effects, WorkflowSurvey } from './workflow/survives.js';
+import {
+  checkScript,
+  SCRIPT,
+  type TestBodies,
+  type WorkflowScript,
+} from './workflow/test-workflow.js';
 
 /** Options of `survivesFaults()`. */
 export interface SurvivalOptions extends Target, Omit<TrialOptions, 'attempt'> {
@@ -32,6 +45,16 @@ const OPTIONS = {
   ...OF_A_TRIAL,
   ...{ effect: true, onceGap: true },
 } as const satisfies Known<SurvivalOptions>;
+
+/** Options of `survivesFaults()` for a workflow: what happens around the run, as for `testWorkflow()`. */
+export interface WorkflowSurvivalOptions<Signal extends Signals = Signals>
+  extends Target,
+    WorkflowScript<Signal> {
+  /** How often the effect has happened so far, or an object of such numbers by name: count rows, or the calls of fakes. */
+  readonly effect: Effects;
+}
+
+const OF_WORKFLOW = { ...SCRIPT, effect: true } as const satisfies Known<WorkflowSurvivalOptions>;
 
 /** Which faults were tried. */
 export interface SurvivalReport {
@@ -55,6 +78,18 @@ const DURABLE: readonly Step['kind'][] = ['once', 'marker', ...COMMITS];
 const MAX_ATTEMPTS = 20;
 
 /**
+ * Runs a workflow through crashes and lost answers at every statement of every turn. Throws if an effect happens twice or not at
+ * all, if an undo is lost, or if the run ends in another way; the error names the step and the statement.
+ * @example
+ * await survivesFaults(checkout, body, order, { effect: () => bank.charges.length, signals: [{ name: 'approved' }] });
+ */
+export async function survivesFaults<Input, Signal extends Signals, Payload, Result>(
+  workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
+  bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
+  input: PayloadOf<Input> | ((run: number) => PayloadOf<Input>),
+  options: WorkflowSurvivalOptions<Signal>,
+): Promise<SurvivalReport>;
+/**
  * Runs a handler through crashes and lost answers at every step, and throws if its effect happens twice or not at all.
  * @example
  * let sent = 0;
@@ -66,24 +101,51 @@ export async function survivesFaults<Input, Payload, Result>(
   handler: TestHandler<Payload, NoInfer<Result>>,
   payload: PayloadOf<Input> | ((run: number) => PayloadOf<Input>),
   options: SurvivalOptions,
+): Promise<SurvivalReport>;
+export async function survivesFaults(
+  job: JobDefinition<never, unknown>,
+  handler: unknown,
+  payload: unknown,
+  options: SurvivalOptions | WorkflowSurvivalOptions,
 ): Promise<SurvivalReport> {
-  checkKnown(options, OPTIONS, 'survivesFaults()', 'Nothing was run.');
-  const { hf, effect, onceGap = 'allow', ...rest } = options ?? {};
-  const trial = new Trial(await target(hf), job, handler);
+  const nextPayload =
+    typeof payload === 'function' ? (payload as (run: number) => unknown) : () => payload;
+  if (typeof job === 'object' && job !== null && isWorkflow(job))
+    return surveyWorkflow(job, handler, nextPayload, options as WorkflowSurvivalOptions);
+  const given = options as SurvivalOptions;
+  checkKnown(given, OPTIONS, 'survivesFaults()', 'Nothing was run.');
+  const { hf, effect, onceGap = 'allow', ...rest } = given ?? {};
+  const trial = new Trial(await target(hf), job, handler as TestHandler<never>);
+  checkEffect(effect);
+  if (onceGap !== 'allow' && onceGap !== 'fail')
+    throw invalid(
+      `onceGap is ${JSON.stringify(onceGap)} and must be "allow" or "fail"; nothing was run.`,
+    );
+  const survey = new Survey(trial, nextPayload, effect, { ...rest, unique: false });
+  await survey.undisturbed();
+  return survey.faults(onceGap === 'fail');
+}
+
+function checkEffect(effect: unknown): void {
   if (typeof effect !== 'function')
     throw invalid(
       'survivesFaults needs { effect }, a function that returns how often the effect has happened so far; nothing was run. ' +
         'For example { effect: () => mailer.sent.length }, or a query that counts rows.',
     );
-  if (onceGap !== 'allow' && onceGap !== 'fail')
-    throw invalid(
-      `onceGap is ${JSON.stringify(onceGap)} and must be "allow" or "fail"; nothing was run.`,
-    );
-  const nextPayload =
-    typeof payload === 'function' ? (payload as (run: number) => unknown) : () => payload;
-  const survey = new Survey(trial, nextPayload, effect, { ...rest, unique: false });
-  await survey.undisturbed();
-  return survey.faults(onceGap === 'fail');
+}
+
+async function surveyWorkflow(
+  definition: JobDefinition<never, unknown>,
+  bodies: unknown,
+  input: (run: number) => unknown,
+  options: WorkflowSurvivalOptions,
+): Promise<SurvivalReport> {
+  checkKnown(options, OF_WORKFLOW, 'survivesFaults()', 'Nothing was run.');
+  const { hf, effect, ...script } = options ?? {};
+  checkEffect(effect);
+  checkScript(script);
+  const of = { deps: await target(hf), definition: definition as never, bodies, input, effect };
+  return new WorkflowSurvey({ ...of, options: script }).survey();
 }
 
 class Survey {

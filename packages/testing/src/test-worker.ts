@@ -23,6 +23,7 @@ import {
   leave,
   lockKeyOf,
   markStarted,
+  newRunsIo,
   newSettler,
   type Outcome,
   type Route,
@@ -54,13 +55,15 @@ export interface AttemptEnd {
 
 /**
  * How an attempt ended. `retry`: it failed and runs again after `delayMs`. `lost`: somebody else owned the job when this
- * attempt ended, so nothing that it settled counts. `crashed`: the fault `crash` ended it.
+ * attempt ended, so nothing that it settled counts. `waiting`: a turn of a workflow ended, and the run waits. `crashed`: the
+ * fault `crash` ended it.
  */
 export type TestOutcome =
   | 'completed'
   | 'retry'
   | 'dead_letter'
   | 'snoozed'
+  | 'waiting'
   | 'cancelled'
   | 'lost'
   | 'crashed';
@@ -69,6 +72,7 @@ export type TestOutcome =
 export function outcomeOf({ outcome, result }: AttemptEnd, row: Job | null): TestOutcome {
   if (result === 'lost') return 'lost';
   if (outcome.kind === 'snoozed') return 'snoozed';
+  if (outcome.kind === 'suspended') return 'waiting';
   if (row?.status === 'dead_letter' || row?.status === 'cancelled') return row.status;
   // Also a job that is gone: its queue keeps no archive.
   return row?.status === 'pending' ? 'retry' : 'completed';
@@ -158,7 +162,7 @@ export class TestWorker {
       const { jobs } = await claimTime(db, names, { ...asked, lines, lagMs: 0 });
       if (jobs.length > 0 || line) return jobs;
       const walks = Object.entries(asked.versions).map(([type, version]) => ({
-        ...{ type, version, afterKey: '' },
+        ...{ type, version: Math.max(...[version].flat()), afterKey: '' },
       }));
       const terms = { ...this.#terms(names.queue), walks, keys: 1_000 };
       return (await claimRateKeys(db, names, terms)).jobs;
@@ -172,7 +176,12 @@ export class TestWorker {
   /** Limits are for fleets: a test runs what it asks for. */
   #terms(queue: string) {
     const handled = [...this.#routes.values()].filter(({ job }) => job.queue === queue);
-    const versions = Object.fromEntries(handled.map(({ job }) => [job.type, job.version]));
+    const versions = Object.fromEntries(
+      handled.map(({ job, workflow }) => [
+        job.type,
+        workflow ? [...workflow.bodies.keys()] : job.version,
+      ]),
+    );
     this.#claims++;
     return {
       ...{ workerId: this.id, leaseMs: LEASE_MS, number: this.#claims, finished: [] },
@@ -196,19 +205,21 @@ export class TestWorker {
       emit: () => undefined,
       knownQueues: this.#knownQueues,
     };
-    await this.start(held);
-    const outcome = await runJob(held, route, context, this.#timeoutMs);
-    if (held.lost || held.gone) return { outcome, result: 'lost' };
-    held.settling = true;
-    const settler = newSettler({
-      ...{ engine, plain, names, time: realTime, took: () => undefined },
+    const io: Parameters<typeof newRunsIo>[0] = {
+      ...{ engine, names, time: realTime, standing: () => 'alive' as const },
       // What a watched attempt meets was made on purpose.
       reportError: (what, error) => {
         if (!watching.getStore()) log.warn({ what, err: String(error) }, 'worker error');
       },
-      standing: () => 'alive',
       abandoned: new AbortController().signal,
-    });
+    };
+    await this.start(held);
+    const runs = route.workflow ? { runsIo: newRunsIo(io) } : {};
+    const outcome = await runJob(held, route, { ...context, ...runs }, this.#timeoutMs);
+    if (held.lost || held.gone) return { outcome, result: 'lost' };
+    if (outcome.kind === 'suspended') return { outcome, result: 'suspended' };
+    held.settling = true;
+    const settler = newSettler({ ...io, plain, took: () => undefined });
     const result = await new Promise<SettleResult>((resolve) => {
       settleOutcome({ settler, context, route, held, done: (how) => resolve(how) }, outcome);
     });

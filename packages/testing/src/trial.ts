@@ -33,23 +33,30 @@ export const TRIAL_OPTIONS = {
   ...{ hf: true, partitionKey: true, headers: true, maxAttempts: true, attempt: true },
 } as const satisfies Known<TrialOptions & Target>;
 
+/** How the job is handled, if not by a handler. */
+interface How {
+  route(watcher: Watcher | null): Omit<Route, 'job'>;
+}
+
 /** What is tried, checked. */
 export class Trial {
   readonly deps: TestDeps;
   readonly job: JobDefinition<never, unknown>;
   readonly names: Names;
-  readonly #handler: TestHandler<never>;
+  readonly #how: How;
   /** What the handler threw last. */
   thrown: unknown;
 
-  constructor(deps: TestDeps, job: JobDefinition<never, unknown>, handler: TestHandler<never>) {
+  constructor(deps: TestDeps, job: JobDefinition<never, unknown>, how: TestHandler<never> | How) {
     if (typeof job?.item !== 'function')
       throw wrong('The first argument is not a job of job("name")');
-    if (typeof handler !== 'function') throw wrong('The second argument is not a handler function');
+    if (typeof how !== 'function' && typeof how?.route !== 'function')
+      throw wrong('The second argument is not a handler function');
     this.deps = { ...deps, engine: watchedExecutor(deps.engine) };
     this.job = job;
     this.names = deps.names(job.queue);
-    this.#handler = handler;
+    this.#how =
+      typeof how === 'function' ? { route: (watcher) => this.#handle(how, watcher) } : how;
   }
 
   worker(): TestWorker {
@@ -57,9 +64,15 @@ export class Trial {
   }
 
   #route(watcher: Watcher | null): Route {
+    // A crashed attempt never ends, and must not leave a timer behind.
+    const job = watcher ? { ...this.job, timeoutMs: null } : this.job;
+    return { job: job as unknown as Route['job'], ...this.#how.route(watcher) };
+  }
+
+  #handle(given: TestHandler<never>, watcher: Watcher | null): Pick<Route, 'handler'> {
     const handler = async (context: HandlerContext<never>) => {
       try {
-        return await this.#handler(context);
+        return await given(context);
       } catch (error) {
         this.thrown = error;
         throw error;
@@ -67,9 +80,7 @@ export class Trial {
         if (watcher) watcher.settling = true;
       }
     };
-    // A crashed attempt never ends, and must not leave a timer behind.
-    const job = watcher ? { ...this.job, timeoutMs: null } : this.job;
-    return { job: job as unknown as Route['job'], handler: handler as Route['handler'] };
+    return { handler: handler as Route['handler'] };
   }
 
   /** Writes the job and claims it, in one transaction. */
@@ -77,6 +88,7 @@ export class Trial {
     by: TestWorker,
     payload: unknown,
     options: TrialOptions & Pick<EnqueueOptions, 'unique'>,
+    as: JobDefinition<never, unknown> = this.job,
   ): Promise<LeasedJob> {
     const { attempt = 1, ...enqueue } = options;
     const { hf, ownPool } = this.deps;
@@ -87,11 +99,11 @@ export class Trial {
       );
     return withTransaction(ownPool, async (tx) => {
       const unique = { ...enqueue, tx };
-      const { id, deduplicated } = await hf.enqueue(this.job, payload as never, unique);
+      const { id, deduplicated } = await hf.enqueue(as, payload as never, unique);
       if (deduplicated)
         throw new HoldfastError(
           'JOB_STATE',
-          `Job ${id} stands for the unique key already, so no job was made. Use another payload, or clearJobs(hf).`,
+          `Job ${id} already has the unique key, so no job was made. Use another payload, or clearJobs(hf).`,
         );
       if (attempt > 1) await setAttempts(tx, this.names, id, attempt - 1);
       const place = (await makeDue(tx, this.names, id)) as Place;

@@ -6,8 +6,18 @@ import {
   type Holdfast,
   type JobDefinition,
   job,
+  type RunHistory,
+  workflow,
 } from '../../holdfast/src/index.js';
-import { expectEnqueued, makeJob, survivesFaults, type TestJobResult, testJob } from './index.js';
+import {
+  expectEnqueued,
+  makeJob,
+  replayHistory,
+  survivesFaults,
+  type TestJobResult,
+  testJob,
+  testWorkflow,
+} from './index.js';
 
 const receipt = job('send_receipt', {
   schema: z.object({
@@ -100,4 +110,43 @@ test('nothing that is returned is any', () => {
   expectTypeOf(testJob<{ a: 1 }, { b: 2 }, unknown>)
     .parameter(1)
     .toEqualTypeOf<(context: HandlerContext<{ b: 2 }>) => unknown>();
+});
+
+test('bodies, signals and results of workflows have the types of the workflow', () => {
+  const checkout = workflow<{ id: number }, { approved: { by: string } }, { paid: boolean }>(
+    'checkout',
+  );
+  const body = async () => ({ paid: true });
+  const order = { id: 1 };
+  const typed = async (history: RunHistory) => {
+    const { result } = await testWorkflow(checkout, body, order, {
+      signals: [{ name: 'approved', value: { by: 'kim' }, after: '1d' }],
+    });
+    expectTypeOf(result).toEqualTypeOf<{ paid: boolean } | null>();
+    void testWorkflow(
+      checkout,
+      async (flow, input) => {
+        expectTypeOf(input.id).toEqualTypeOf<number>();
+        const yes = await flow.wait('approval', 'approved');
+        return { paid: yes.by !== '' };
+      },
+      order,
+    ).signal('approved', { by: 'kim' });
+    // @ts-expect-error there is no such signal
+    void testWorkflow(checkout, body, order, { signals: [{ name: 'refused' }] });
+    // @ts-expect-error the signal carries who approved
+    void testWorkflow(checkout, body, order).signal('approved', { by: 1 });
+    // @ts-expect-error the input lacks `id`
+    void testWorkflow(checkout, body, {});
+    // @ts-expect-error the body returns something else
+    void testWorkflow(checkout, async () => 'paid', order);
+    void survivesFaults(
+      checkout,
+      async (flow) => ({ paid: (await flow.step('charge', () => true)) === true }),
+      (run) => ({ id: run }),
+      { effect: () => ({ charges: 1 }) },
+    );
+    void replayHistory(checkout, { 1: body }, history);
+  };
+  expect(typed).toBeTypeOf('function');
 });

@@ -136,6 +136,12 @@ CREATE TABLE pgboss.schedule (
     last_job_id uuid,
     CONSTRAINT schedule_kind_check CHECK ((kind = ANY (ARRAY['cron'::text, 'rrule'::text])))
 );
+CREATE TABLE pgboss.subscription (
+    event text NOT NULL,
+    name text NOT NULL,
+    created_on timestamp with time zone DEFAULT now() NOT NULL,
+    updated_on timestamp with time zone DEFAULT now() NOT NULL
+);
 CREATE TABLE pgboss.version (
     version integer NOT NULL,
     cron_on timestamp with time zone,

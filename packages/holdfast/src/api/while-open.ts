@@ -1,5 +1,5 @@
 /**
- * Every method of a Holdfast, as long as it is open. Afterwards each is refused, whatever it was given: by a rejection, because
+ * Every method of a Holdfast until it is closed. Afterwards each call is rejected, whatever its arguments: by a rejection, because
  * who called it waits for a promise.
  */
 import type { HoldfastError } from '../job/errors/holdfast-error.js';

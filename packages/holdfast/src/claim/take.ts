@@ -3,7 +3,7 @@
  * of them. What is the same for all rows stands in a subquery of its own, which Postgres evaluates once.
  *
  * The parameters that all claims share come first: `$1` the worker, `$2` its lease in milliseconds, `$3` the
- * number of this claim, `$4` the worker's claims of which nothing is left, `$5` how many jobs it wants, `$6` how many
+ * number of this claim, `$4` the worker's claims whose jobs have all left, `$5` how many jobs it wants, `$6` how many
  * jobs of this queue it holds, by type. Claims that read by key go on with `$7`, the types whose first version it
  * handles, and `$8`, the newest version that it handles by type.
  */
@@ -34,7 +34,7 @@ export interface ClaimTerms {
   readonly leaseMs: number;
   /** Counts the claims of this worker. */
   readonly number: number;
-  /** Earlier claims of this worker of which nothing is left. */
+  /** Earlier claims of this worker whose jobs have all left. */
   readonly finished: readonly number[];
   readonly limit: number;
   /** For limits. Left out: the claims of this worker are counted instead. `unlimited`: limits do not hold for this claim. */

@@ -57,10 +57,10 @@ export const COMMANDS: readonly Command[] = [
       'partition-key': text('KEY', 'the stream that it belongs to; default: one of its own'),
       group: text('GROUP', 'its group, where keys take turns'),
       'idempotency-key': text('KEY', 'the same key is one job'),
-      unique: text('KEY', 'one job of this type for the key, as long as one waits'),
-      while: text('pending|running|kept', 'how long that one stands'),
-      window: text('TIME', 'with --while kept: until so long after the enqueue'),
-      'on-conflict': text('ignore|replace|later', 'what then happens'),
+      unique: text('KEY', 'at most one waiting job of this type for the key'),
+      while: text('pending|running|kept', 'how long a job keeps its key'),
+      window: text('TIME', 'with --while kept: how long after the enqueue'),
+      'on-conflict': text('ignore|replace|later', 'what a second enqueue does'),
       delay: text('TIME', 'due so much later, such as 10m'),
       'run-at': text('WHEN', 'due then, in ISO 8601'),
       priority: text('N', '1 (first) to 4 (last); default 2'),
@@ -82,6 +82,13 @@ export const COMMANDS: readonly Command[] = [
   command('jobs show ID', 'all that is known of one job', {
     options: { payload: flag('its payload and its result as well'), ...QUEUE },
     load: async () => (await import('./commands/jobs/show.js')).run,
+  }),
+  command('jobs wait ID', 'wait until a job has ended; exit code 1 unless it is completed', {
+    options: {
+      timeout: text('TIME', 'stop waiting after this time, such as 30s; the job goes on'),
+      queue: text('NAME', 'default: where it is found'),
+    },
+    load: async () => (await import('./commands/jobs/wait.js')).run,
   }),
   command('jobs retry [ID...]', 'dead letters run again, with all their attempts', RETRY),
   command('jobs discard [ID...]', 'dead letters go to the archive', DISCARD),
@@ -112,7 +119,7 @@ export const COMMANDS: readonly Command[] = [
   }),
   command('dead-letters groups', 'dead letters by type and error, the largest group first', {
     detail:
-      'Of each queue the newest 50,000 are read. In an error, # stands for a number or an id. A part of the\n' +
+      'Of each queue the newest 50,000 are read. In an error, # replaces a number or an id. A part of the\n' +
       'text without # can be given to --error of ls, retry and discard.',
     options: { ...FILTERS, 'by-key': flag('and by partition key') },
     load: async () => (await import('./commands/jobs/dead-letter-groups.js')).run,
@@ -141,8 +148,8 @@ export const COMMANDS: readonly Command[] = [
     {
       detail:
         `${BULK}\n` +
-        'Each keeps its id; in a queue that is read by key it goes to the end of its line. A job whose idempotency\n' +
-        'key stands for another job by now is left in the archive.',
+        'Each keeps its id; in a queue that is read by key it goes to the end of its line. A job stays in the archive\n' +
+        'if another job has its idempotency key by now.',
       options: {
         ...STATUS,
         ...FILTERS,

@@ -39,7 +39,8 @@ export class Session {
   get pool(): pg.Pool {
     this.#pool ??= plainPool(
       { ...this.address, applicationName: 'holdfast cli', connectTimeoutMs: CONNECT_MS },
-      3,
+      // An import holds four: its lock, its cursor, the batch that it writes, and the one that it reads ahead.
+      4,
       quiet,
     );
     return this.#pool;

@@ -15,6 +15,7 @@ import {
 } from '../job/job.js';
 import { bucketOf, checkKey } from '../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../job/options/duration.js';
+import type { DueOptions } from '../job/options/enqueue-options.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
 import { encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
@@ -27,15 +28,15 @@ import { insertFolded } from './unique.js';
 export interface Enqueued {
   /** The id of the job. */
   readonly id: string;
-  /** True when the idempotency key or the unique key already stood for this job and no new one was written. */
+  /** True if a job with this idempotency key or unique key existed, so that no new one was written. */
   readonly deduplicated: boolean;
-  /** The job that stood for the unique key, and had not been claimed, has the new payload, priority and time. */
+  /** True if the waiting job with this unique key got the new payload, priority and time. */
   readonly replaced?: true;
 }
 
 export interface EnqueueLimits {
   readonly maxPayloadBytes: number;
-  /** What to do when an idempotency key stands for a job with another type or payload. */
+  /** What to do if the job with this idempotency key has another type or payload. */
   readonly onMismatch: 'error' | 'existing';
   /** Whether the caller rolls back when this throws; then nothing has to be taken back here. */
   readonly rolledBack?: boolean;
@@ -150,12 +151,15 @@ function checkDelay(delay: Duration, consequence: string): number {
 
 /** When a job is due. `consequence` follows from a refusal, as a sentence. */
 export function dueTime(
-  options: Pick<EnqueueOptions, 'delay' | 'runAt'>,
+  options: DueOptions,
   consequence = UNDONE,
 ): { delayMs: number; runAt: string | null } {
   const { delay, runAt } = options;
   if (runAt === undefined)
-    return { delayMs: delay === undefined ? 0 : checkDelay(delay, consequence), runAt: null };
+    return {
+      delayMs: delay === undefined ? 0 : checkDelay(delay as Duration, consequence),
+      runAt: null,
+    };
   const time = runAt instanceof Date ? runAt.getTime() : Number.NaN;
   const problem =
     delay !== undefined

@@ -81,11 +81,11 @@ export async function writeImported(
     for (const [n, { id, deduplicated }] of outcomes.entries())
       if (!deduplicated && run[n]?.id === id) written.add(id);
   }
-  const own = fresh.filter(({ id, idempotencyKey }) => written.has(id) && idempotencyKey !== null);
+  const own = fresh.filter((job) => written.has(job.id) && ofImport(job) !== null);
   await take(
     db,
     names,
-    own.map((job) => [ofImport(job), job.id]),
+    own.map((job) => [ofImport(job) as string, job.id]),
   );
   await mark(
     db,
@@ -97,8 +97,11 @@ export async function writeImported(
   );
 }
 
-/** Says of an idempotency key that it came with an imported job. */
-const ofImport = ({ idempotencyKey }: NewJob) => `import:of:${idempotencyKey}`;
+/** Says of an idempotency key, or a unique one, that it came with an imported job. */
+function ofImport({ idempotencyKey, unique, type }: NewJob): string | null {
+  if (unique) return `import:of unique:${type}:${unique.key}`;
+  return idempotencyKey === null ? null : `import:of:${idempotencyKey}`;
+}
 
 async function take(
   db: Executor,
@@ -116,14 +119,14 @@ async function withFreeKeys(
   names: Names,
   jobs: readonly Imported[],
 ): Promise<NewJob[]> {
-  const keyed = jobs.filter(({ job }) => job.idempotencyKey !== null);
+  const keyed = jobs.filter(({ job }) => ofImport(job) !== null);
   const asked = textArray(keyed.map(({ job }) => ofImport(job)));
   const rows = keyed.length > 0 ? await db.run(knownKeys, names, [asked]) : [];
   const used = new Set(rows.map(({ key }) => key));
   return jobs.map(({ job }) => {
-    if (job.idempotencyKey === null) return job;
     const key = ofImport(job);
-    if (used.has(key)) return { ...job, idempotencyKey: null };
+    if (key === null) return job;
+    if (used.has(key)) return { ...job, idempotencyKey: null, unique: null };
     used.add(key);
     return job;
   });

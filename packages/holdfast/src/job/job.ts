@@ -10,7 +10,12 @@ import { HoldfastError, invalid, shown } from './errors/holdfast-error.js';
 import { checkType } from './key.js';
 import { checkLimit, type JobLimit, type Limit, limitKeyOf } from './limit.js';
 import { type Duration, durationMs } from './options/duration.js';
-import { ENQUEUE_OPTIONS, type EnqueueOptions, type Priority } from './options/enqueue-options.js';
+import {
+  type ChildOptions,
+  ENQUEUE_OPTIONS,
+  type EnqueueOptions,
+  type Priority,
+} from './options/enqueue-options.js';
 import { checkKnown, type Known } from './options/known-options.js';
 import { refuseOrdering } from './order.js';
 import type { QueueName } from './queue-name.js';
@@ -18,7 +23,7 @@ import { type RetryDelay, type RetryFunction, type RetryOptions, resolveRetry } 
 import { describeIssues, type StandardSchema } from './standard-schema.js';
 import { checkUniqueBy, type Unique, type UniqueBy, uniqueOf } from './unique.js';
 
-export { ENQUEUE_OPTIONS, type EnqueueOptions, type Priority };
+export { type ChildOptions, ENQUEUE_OPTIONS, type EnqueueOptions, type Priority };
 
 /**
  * Options of `job()`.

@@ -7,12 +7,26 @@ import { invalid, shown } from './errors/holdfast-error.js';
 
 export type Ordering = 'none' | 'key' | 'key_strict' | 'turns';
 
-/** Whether the jobs of a partition key run in order. */
-export interface OrderOptions {
+/**
+ * Whether the jobs of a partition key run in order.
+ * @example await hf.createQueue('orders', { ordering: 'key', deadLetters: 'hold' });
+ */
+export type OrderOptions = InOrder | NotInOrder;
+
+/** The jobs of a partition key run in order. */
+export interface InOrder {
   /** `'key'`: the jobs of a partition key run one at a time, in the order of their enqueues. Default `'none'`. */
-  readonly ordering?: 'none' | 'key';
+  readonly ordering: 'key';
   /** With `ordering: 'key'`: a dead letter frees its key (`'free'`, default) or holds it until you act (`'hold'`). */
   readonly deadLetters?: 'free' | 'hold';
+}
+
+/** They run as workers have time. */
+export interface NotInOrder {
+  /** `'key'`: the jobs of a partition key run one at a time, in the order of their enqueues. Default `'none'`. */
+  readonly ordering?: 'none';
+  /** Only with `ordering: 'key'`: whether a dead letter holds its key. */
+  readonly deadLetters?: "deadLetters needs ordering: 'key' beside it." | undefined;
 }
 
 /** Null: nothing was asked for. `where` names the queue in the message. */

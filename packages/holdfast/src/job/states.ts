@@ -27,7 +27,7 @@ const DEAD = 'in a claim of its owner; lease expired or owner dead; row lock';
 const SPENT = 'the same, and its attempts were spent alone, or 20 crashes';
 const LOCKED = 'row lock';
 const RUN = `${LOCKED}; a run that has taken a step`;
-const REPLAYED = `${LOCKED}; its idempotency key stands for no other job`;
+const REPLAYED = `${LOCKED}; no other job has its idempotency key`;
 
 const ROWS = [
   ['claim', 'worker', 'pending', 'processing', `due, ${FREE}`],

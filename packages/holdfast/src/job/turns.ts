@@ -6,7 +6,7 @@ import { shown } from './errors/holdfast-error.js';
 import { checkInteger } from './job.js';
 import { checkKey } from './key.js';
 import { isPlainObject } from './options/known-options.js';
-import { checkOrdering, type Ordering, type OrderOptions, refused } from './order.js';
+import { checkOrdering, type InOrder, type NotInOrder, type Ordering, refused } from './order.js';
 
 /** How partition keys and groups share the workers of a queue. */
 export interface TurnOptions {
@@ -19,6 +19,19 @@ export interface TurnOptions {
   /** With `fair`: how many jobs a key gets in a turn. Default 1 for each. */
   readonly weights?: Readonly<Record<string, number>>;
 }
+
+/** How a queue is read: with the jobs of each key in order, or with keys that share the workers. */
+export type ReadPolicyOptions =
+  | (InOrder & {
+      readonly perKey?: OneAtATime | null;
+      readonly perGroup?: OneAtATime | null;
+      readonly fair?: OneAtATime | false;
+      readonly weights?: OneAtATime | undefined;
+    })
+  | (NotInOrder & TurnOptions);
+
+/** What the compiler shows: the jobs of a key run one at a time. */
+type OneAtATime = "ordering: 'key' runs one job of a key at a time: leave out one of them.";
 
 /** How a queue is read. */
 export interface ReadPolicy {
@@ -40,11 +53,11 @@ const MOST_WEIGHTS = 1_000;
 /** What is asked of a queue that is read as `now` says; null: nothing about how it is read. */
 export function checkPolicy(
   where: string,
-  options: OrderOptions & TurnOptions,
+  options: ReadPolicyOptions,
   now: ReadPolicy = BY_TIME,
 ): ReadPolicy | null {
   const ordering = checkOrdering(where, options);
-  const asked = checkTurns(where, options);
+  const asked = checkTurns(where, options as TurnOptions);
   const names = Object.keys(asked);
   if (names.length === 0) return ordering === null ? null : { ...BY_TIME, ordering };
   const isTurns = now.ordering === 'turns';

@@ -1,6 +1,6 @@
 /**
- * What makes a job the same as one that is there already, and what happens then. A unique key stands for a job within its
- * queue and type, for as long as `while` says. All is checked here; the statement itself finds out what stands.
+ * Unique keys: when a new job counts as one that exists, and what happens then. A job has its key to itself within its
+ * queue and type until `while` ends it. The options are checked here; the statement finds the job that has the key.
  */
 import { invalid, shown } from './errors/holdfast-error.js';
 import { checkKey } from './key.js';
@@ -13,12 +13,12 @@ const CONFLICTS = ['ignore', 'replace', 'later'] as const;
 /** The terms of a unique key. */
 interface Terms<While, Conflict, Window> {
   /**
-   * How long a job stands for its key. `pending` (default): until it is claimed for the first time. `running`: until it
+   * How long a job keeps its key. `pending` (default): until it is claimed for the first time. `running`: until it
    * has ended. `kept`: until it has ended and `window` is over.
    */
   readonly while?: While;
   /**
-   * What an enqueue does when a job stands. `ignore` (default): nothing. `replace`: one that was never claimed gets the
+   * What a second enqueue does while a job has the key. `ignore` (default): nothing. `replace`: one that was never claimed gets the
    * new payload, priority and time; if it runs already, a new job waits behind it. `later`: a new job unless one waits.
    * With `kept` only `ignore`: a job that has ended cannot be replaced.
    */

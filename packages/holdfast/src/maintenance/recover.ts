@@ -17,7 +17,16 @@
 import { historyWith, MAY_BE_CAUSE, TOLD } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { int4, int8, jobStatus, statement, text, timestamp, uuid } from '../postgres/statement.js';
+import {
+  int4,
+  int8,
+  jobStatus,
+  statement,
+  text,
+  textArray,
+  timestamp,
+  uuid,
+} from '../postgres/statement.js';
 import { livenessSpace, TOGETHER_FLAG, whoIsGone } from '../postgres/together.js';
 
 /** Its owner vanished with most of the fleet. */
@@ -88,7 +97,8 @@ SET status = CASE WHEN ${EXHAUSTED} THEN 'dead_letter' ELSE 'pending' END::holdf
     last_error = 'The worker ' || i.claimed_by || ' vanished while it held this job.',
     history = ${historyWith(`'outcome', 'vanished', 'spent', ${SPENT},
         'together', ${TOGETHER} AND (i.crashes < 2 OR ${blameless('i')})`)}
-WHERE i.ctid = ANY (ARRAY(SELECT o.ctid FROM orphans AS o)) AND ($6::boolean OR ${EXHAUSTED} IS NOT TRUE)
+WHERE i.ctid = ANY (ARRAY(SELECT o.ctid FROM orphans AS o))
+  AND ((i.type = ANY ($6::text[]) OR '' = ANY ($6::text[])) IS NOT TRUE OR ${EXHAUSTED} IS NOT TRUE)
 RETURNING i.id, i.status, i.crashes, i.lease_generation, i.available_at AS run_at, i.partition_bucket,
   ${TOLD}`,
   columns: {
@@ -114,15 +124,15 @@ export interface RecoverRequest {
   readonly recoverer: string;
   /** Where to search for claims that were made by hand. */
   readonly pages?: Pages;
-  /** Exhausted jobs become dead letters, which may have to write into another queue. Default: true. */
-  readonly exhausted?: boolean;
+  /** Exhausted jobs of these types are left as they are, '' of all types: a dead letter may have to write elsewhere. */
+  readonly leave?: readonly string[];
 }
 
 export function recover(db: Executor, names: Names, request: RecoverRequest) {
-  const { limit, recoverer, pages = { from: 0, to: 0 }, exhausted = true } = request;
+  const { limit, recoverer, pages = { from: 0, to: 0 }, leave = [] } = request;
   const space = livenessSpace(names.schema);
   const [from, to] = [`(${pages.from},0)`, `(${pages.to},0)`];
-  return db.run(recoverJobs, names, [limit, recoverer, space, from, to, exhausted]);
+  return db.run(recoverJobs, names, [limit, recoverer, space, from, to, textArray(leave)]);
 }
 
 /** So long nothing must have crashed. A death is found within this time, so a job that kills at once is found first. */

@@ -145,7 +145,7 @@ interface ScrapeError {
 function scrapeError(error: unknown): ScrapeError {
   const code = (error as { code?: unknown } | null)?.code;
   const known = typeof code === 'string' ? NAMES[code] : undefined;
-  // Who is not let in cannot say that the database works for others.
+  // A refused login does not tell whether the database works for others.
   const away = isOutage(error) || known === 'login_refused';
   if (known) return { name: known, up: !away };
   if (away) return { name: 'unreachable', up: false };

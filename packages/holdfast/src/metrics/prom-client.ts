@@ -27,7 +27,7 @@ interface PromMetric extends PromFacts {
 
 /** The part of prom-client's Registry that is used. */
 export interface PromClientRegistry {
-  // Declared with prom-client's own classes, of which its registry calls no more than `get` and `reset`.
+  // Declared with prom-client's own classes; its registry calls only their `get` and `reset`.
   registerMetric(metric: never): void;
   removeSingleMetric(name: string): void;
 }

@@ -9,10 +9,9 @@ import { inQueue } from '../postgres/in-queue.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { plainArray, statement, uuid } from '../postgres/statement.js';
-import { asleep } from '../postgres/taken.js';
 
-/** The time that one waited for. A run that waited goes on at once if it is brought back, and finds what is there. */
-const HISTORY = `CASE WHEN i.status = 'pending' AND i.available_at > now() AND NOT ${asleep('i')}
+/** The time that one waited for. A run that comes back finds out by itself what it waits for. */
+const HISTORY = `CASE WHEN i.status = 'pending' AND i.available_at > now() AND (i.wait_until = i.available_at) IS NOT TRUE
     THEN ${historyWith(`'outcome', 'cancelled', 'due', i.available_at`)} ELSE i.history END`;
 
 export const cancelJobs = statement({

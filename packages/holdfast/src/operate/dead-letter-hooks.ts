@@ -97,6 +97,12 @@ WHERE h.queue = 'inbox' AND h.type = ''`,
   columns: { queue: text, type: text },
 });
 
+/** The types of a queue whose dead letters are told; '' is all of them. */
+export async function hookedTypes(db: Executor, { schema, queue }: Names): Promise<string[]> {
+  const rows = await db.run(listDeadLetterHooks, { schema, queue: 'inbox' }, []);
+  return rows.filter((row) => row.queue === queue).map(({ type }) => type);
+}
+
 /** That of the whole queue. */
 export async function queueHook(
   db: Executor,

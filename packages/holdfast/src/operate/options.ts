@@ -25,17 +25,23 @@ export interface VerbOptions extends ActOptions {
   readonly tx?: Transaction;
 }
 
-/** Options of `hf.cancel()`. `reason` is kept in the archive as `last_error`. Default: cancelled by an operator. */
+/**
+ * Options of `hf.cancel()`. `reason` is kept in the archive as `last_error`. Default: cancelled by an operator.
+ * @example await hf.cancel([run.id], { reason: 'the customer withdrew', undo: true, children: true });
+ */
 export interface CancelOptions extends VerbOptions {
-  /** Runs of workflows first undo what they did; what has begun goes on until then. Default false. */
+  /** Let runs of workflows undo their steps before they end. Default false. */
   readonly undo?: boolean;
-  /** Cancels the children of runs too, and theirs. Default false. */
+  /** Also cancel the children of runs, and their children. Default false. */
   readonly children?: boolean;
 }
 
-/** Options of `hf.retry()`. */
-export interface RetryOptions extends VerbOptions {
-  /** A step of the run: it and all that came after it are done again. Default: only what failed. */
+/**
+ * Options of `hf.retry()`.
+ * @example await hf.retry([run.id], { from: 'charge', reason: 'the bank was down' });
+ */
+export interface RetryJobsOptions extends VerbOptions {
+  /** A step of a workflow's run: do it and all later steps again. Default: only what failed. */
   readonly from?: string;
 }
 

@@ -3,8 +3,7 @@
  * keys share the workers. The order can be changed while the queue is empty: a trigger makes its index anew in the same
  * transaction (HF005 if the queue holds jobs). If somebody keeps the table in use, nothing is set (55P03).
  */
-import type { OrderOptions } from '../job/order.js';
-import { checkPolicy, type ReadPolicy, type TurnOptions } from '../job/turns.js';
+import { checkPolicy, type ReadPolicy, type ReadPolicyOptions } from '../job/turns.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { bool, int4, statement, text } from '../postgres/statement.js';
@@ -69,7 +68,7 @@ export async function lockQueue(db: Executor, names: Names): Promise<void> {
   await db.run(lockQueueRow, names, []);
 }
 
-export interface QueueSettings extends OrderOptions, TurnOptions {
+export type QueueSettings = ReadPolicyOptions & {
   readonly maxPayloadBytes?: number | undefined;
   readonly idempotencyRetentionMs?: number | undefined;
   readonly archiveRetentionMs?: number | undefined;
@@ -79,7 +78,7 @@ export interface QueueSettings extends OrderOptions, TurnOptions {
   readonly ageAfterMs?: number | undefined;
   /** 0: off. */
   readonly maxPending?: number | undefined;
-}
+};
 
 export const configureQueue = statement({
   name: 'configure_queue',

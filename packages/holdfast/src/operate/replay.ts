@@ -7,7 +7,8 @@
  * key's line; several keep the order of their enqueues. One that was cancelled while it waited waits for its time again.
  *
  * Its idempotency key must not stand for two jobs. A key that stands for this job, or for none any more, is
- * its own for another retention; a job whose key stands for another one stays in the archive and is reported.
+ * its own for another retention; a job whose key stands for another one stays in the archive and is reported. Its unique
+ * key is about jobs that wait: the job takes it again unless it stands for another one, and comes back in any case.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
@@ -76,7 +77,7 @@ WITH wanted AS MATERIALIZED (
 ), written AS (
   INSERT INTO holdfast.inbox (id, position, created_at, status, available_at, partition_bucket, max_attempts, version,
     priority, parked, attempts, lease_generation, type, partition_key, payload, headers, idempotency_key,
-    last_error, history, group_key)
+    last_error, history, group_key, unique_key)
   SELECT p.id, p.position, p.created_at, CASE WHEN $4 THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
     CASE WHEN $4 THEN 'infinity'
       WHEN p.status = 'cancelled' THEN greatest(statement_timestamp(), (p.history #>> '{-1,due}')::timestamptz)
@@ -90,18 +91,22 @@ WITH wanted AS MATERIALIZED (
         'outcome', 'replayed', 'was', CASE p.status WHEN 'dead_letter' THEN 'discarded' ELSE p.status::text END),
       '$[last-19 to last]') END,
     -- The queue may have no groups any more.
-    CASE WHEN q.ordering = 'turns' THEN p.group_key END
+    CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.unique_key
   FROM placed AS p
   JOIN holdfast.queues AS q ON q.name = 'inbox'
   ORDER BY p.position
 )
-SELECT v.id, v.key_taken, g.id IS NOT NULL AS moved
+SELECT v.id, v.key_taken, g.id IS NOT NULL AND coalesce((
+    -- Called once, and only if one of them has such a key.
+    SELECT CASE WHEN count(*) > 0 THEN holdfast.inbox_retake_unique(array_agg(u.type ORDER BY u.created_at, u.id),
+      array_agg(u.unique_key ORDER BY u.created_at, u.id), array_agg(u.id ORDER BY u.created_at, u.id)) END
+    FROM gone AS u WHERE u.unique_key IS NOT NULL), true) AS moved
 FROM verdict AS v
 LEFT JOIN gone AS g ON g.id = v.id`,
   columns: { id: uuid, key_taken: bool, moved: bool },
 });
 
-/** `keyTaken`: its idempotency key stands for another job, so it was left. */
+/** `keyTaken`: another job has its idempotency key, so it was left. */
 export type Replayed = Row<typeof replayFinished.columns>;
 
 /** Whatever is missing in the answer was not in the archive any more, or in another state than was asked for. */

@@ -22,10 +22,6 @@ export const ALL_FENCED = `i.id = ANY ($2::uuid[])
     AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM ${GIVEN})) IS TRUE
     AND ${HELD}`;
 
-/** For a join with those lists: it reads no rows but theirs, in whatever order it goes. */
-export const fencedIn = (list: string) => `i.id = ANY ($2::uuid[])
-    AND ${fenced(`${list}.id`, `${list}.generation`)}`;
-
 /** Its history with another entry, which says this of the attempt. The last 20 are kept. */
 export const historyWith = (
   facts: string,
@@ -53,7 +49,7 @@ export const WOKEN = '((i.available_at > i.claimed_at) IS TRUE)';
 
 /** What a job that ends takes along into the archive as it is. */
 const KEPT = `id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
-    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key`;
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key`;
 
 /** What `archived` and `parentsTold` need of the row of a job that leaves the queue. */
 export const LEAVING = `${KEPT}, last_error, history, parent`;
@@ -85,11 +81,17 @@ FROM gone AS i`;
 }
 
 /**
- * What the jobs in `gone` have done under `ctx.once` is known for as long from now on as from the day on which it was
- * done: the archive keeps them from now on too, and they can be brought back.
+ * What the jobs in `gone` have done under `ctx.once`, or as runs of workflows, is known for as long from now on as from the
+ * day on which it was done: the archive keeps them from now on too, and they can be brought back.
  */
 export const KEEPS_EFFECTS = `effects AS (
   UPDATE holdfast.inbox_effects AS e SET created_at = now() FROM gone AS g WHERE e.job_id = g.id
+), steps AS (
+  UPDATE holdfast.inbox_steps AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id AND e.check_at IS NOT NULL
+), signals AS (
+  UPDATE holdfast.inbox_signals AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id
+), children AS (
+  UPDATE holdfast.inbox_children AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id
 )`;
 
 /** For the WHERE of `archived`: the children among the cancelled are counted in their parents, once for all of them. */

@@ -1,4 +1,4 @@
-/** What a schedule says, checked before anything is sent: what cannot be meant is refused with the reason. */
+/** The options of a schedule. Invalid ones are rejected with the reason, before anything is sent. */
 import { HoldfastError } from '../job/errors/errors.js';
 import { shown } from '../job/errors/holdfast-error.js';
 import { checkInteger, type JobDefinition, type PayloadOf, type Priority } from '../job/job.js';
@@ -18,13 +18,26 @@ export type Overlap = 'skip' | 'queue' | 'allow';
  * When a schedule fires, and the job that it enqueues.
  * @example await hf.schedule('digest', { cron: '0 9 * * *', job: sendReceipt, payload: { orderId: 9182 } });
  */
-export interface ScheduleOptions<Input> {
-  /** When it fires: five fields, six with seconds first, or a name such as `@daily`. */
-  readonly cron?: string;
-  /** In place of `cron`: an interval of at least 1 s, counted from 1970 in UTC. */
-  readonly every?: Duration;
-  /** The time zone of `cron`, such as `Europe/Berlin`. Default `UTC`. */
-  readonly timezone?: string;
+export type ScheduleOptions<Input> = FiringOptions & FiredOptions<Input>;
+
+/** When a schedule fires: at times of the calendar, or at an interval. */
+type FiringOptions =
+  | {
+      /** When it fires: five fields, six with seconds first, or a name such as `@daily`. */
+      readonly cron: string;
+      /** The time zone of `cron`, such as `Europe/Berlin`. Default `UTC`. */
+      readonly timezone?: string;
+      readonly every?: undefined;
+    }
+  | {
+      /** In place of `cron`: an interval of at least 1 s, counted from 1970 in UTC. */
+      readonly every: Duration;
+      readonly cron?: 'Give cron or every, not both.' | undefined;
+      readonly timezone?: 'timezone belongs to cron, and not to every.' | undefined;
+    };
+
+/** What a schedule enqueues, and how. */
+interface FiredOptions<Input> {
   /** The definition of the jobs that it enqueues. */
   readonly job: JobDefinition<Input, unknown>;
   /** The payload of every job. */
@@ -126,9 +139,7 @@ function ofSchedule<Value>(check: () => Value): Value {
   }
 }
 
-type TimingOptions = Pick<ScheduleOptions<unknown>, 'cron' | 'every' | 'timezone'>;
-
-function checkTiming(where: string, options: TimingOptions): Timing {
+function checkTiming(where: string, options: FiringOptions): Timing {
   const { cron, every, timezone } = options;
   if ((cron === undefined) === (every === undefined)) {
     throw refused(

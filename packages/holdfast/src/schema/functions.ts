@@ -8,6 +8,7 @@ import { enqueue } from './functions/enqueue/enqueue.sql.js';
 import { enqueueUnique } from './functions/enqueue/enqueue-unique.sql.js';
 import { fill } from './functions/enqueue/fill.sql.js';
 import { lockUnique } from './functions/enqueue/lock-unique.sql.js';
+import { retakeUnique } from './functions/enqueue/retake-unique.sql.js';
 import { takeKey } from './functions/enqueue/take-key.sql.js';
 import { fleetChanged } from './functions/fleet/fleet-changed.sql.js';
 import { schedulesChanged } from './functions/fleet/schedules-changed.sql.js';
@@ -56,6 +57,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   takeKey,
   enqueueUnique,
   lockUnique,
+  retakeUnique,
   fill,
   enqueue,
   wake,

@@ -10,6 +10,7 @@ import { archiveSegments } from './migrations/0005-archive-segments.sql.js';
 import { pruneIndexes } from './migrations/0006-prune-indexes.sql.js';
 import { onDeadLetter } from './migrations/0007-on-dead-letter.sql.js';
 import { workflows } from './migrations/0008-workflows.sql.js';
+import { uniqueKeys } from './migrations/0009-unique-keys.sql.js';
 
 export const MIGRATIONS: readonly Migration[] = [
   engine,
@@ -20,6 +21,7 @@ export const MIGRATIONS: readonly Migration[] = [
   pruneIndexes,
   onDeadLetter,
   workflows,
+  uniqueKeys,
 ];
 
 export const LATEST = MIGRATIONS.length;

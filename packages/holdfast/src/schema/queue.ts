@@ -8,8 +8,7 @@
  */
 import { HoldfastError } from '../job/errors/errors.js';
 import { checkKnown, type Known } from '../job/options/known-options.js';
-import type { OrderOptions } from '../job/order.js';
-import { checkPolicy, type TurnOptions } from '../job/turns.js';
+import { checkPolicy, type ReadPolicyOptions } from '../job/turns.js';
 import { checkQueueName, loadText, quoteName } from '../postgres/names.js';
 import type { Queryable } from '../postgres/queryable.js';
 import { grantsLikeInbox } from './grants.js';
@@ -22,12 +21,9 @@ SET ordering = $1::text::holdfast.ordering, per_key = $2::integer, per_group = $
   weights = $5::text::jsonb
 WHERE q.name = 'inbox'`;
 
-/** How the queue is read. */
-export interface NewQueueOptions extends OrderOptions, TurnOptions {}
-
 const OPTIONS = {
   ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
-} as const satisfies Known<NewQueueOptions>;
+} as const satisfies Known<ReadPolicyOptions>;
 
 /**
  * Returns false when the queue existed already, and changes nothing then. Needs one client, not a pool. `made` is
@@ -37,7 +33,7 @@ export async function createQueue(
   client: Queryable,
   schema: string,
   queue: string,
-  options: NewQueueOptions = {},
+  options: ReadPolicyOptions = {},
   made: () => Promise<void> = async () => undefined,
 ): Promise<boolean> {
   checkQueueName(queue);

@@ -3,11 +3,11 @@
  * at an `available_at` of infinity, where no claim reads. An ordered one frees its key, unless the queue is
  * `key_strict`: then it holds the key until somebody acts.
  */
-import { fencedIn, historyWith, TOLD } from '../postgres/fragments.js';
+import { ALL_FENCED, historyWith, TOLD } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { jobStatus, statement, text, textArray, uuid } from '../postgres/statement.js';
-import { fence, type Settled } from './settled.js';
+import { jobStatus, statement, text, uuid } from '../postgres/statement.js';
+import { byId, ERROR, fact, fence, type Settled } from './settled.js';
 
 export interface DeadLetter extends Settled {
   readonly error: string;
@@ -23,11 +23,9 @@ SET status = 'dead_letter',
     parked = (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     isolated = false,
-    last_error = dead.error,
-    history = ${historyWith(`'outcome', 'dead_letter', 'error', dead.summary`)}
-FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[])
-  AS dead(id, generation, error, summary)
-WHERE ${fencedIn('dead')}
+    last_error = ${ERROR},
+    history = ${historyWith(`'outcome', 'dead_letter', 'error', ${fact('summary')}`)}
+WHERE ${ALL_FENCED}
 RETURNING i.id, i.status, ${TOLD}`,
   columns: { id: uuid, status: jobStatus, untold: text.orNull },
 });
@@ -39,7 +37,7 @@ export function deadLetter(
   workerId: string,
   jobs: readonly DeadLetter[],
 ) {
-  const errors = textArray(jobs.map((job) => job.error));
-  const summaries = textArray(jobs.map((job) => job.summary));
-  return db.run(deadLetterJobs, names, [...fence(workerId, jobs), errors, summaries]);
+  const facts = byId(jobs, ({ summary }) => ({ summary }));
+  const errors = byId(jobs, ({ error }) => error);
+  return db.run(deadLetterJobs, names, [...fence(workerId, jobs), facts, errors]);
 }

@@ -6,20 +6,11 @@
  * If an update reached the job meanwhile (operate/update.ts), its next attempt is due at once.
  * A failed attempt also proves that the job can end without taking its process along: `crashes` is cleared.
  */
-import { fencedIn, historyWith, TOLD, WOKEN } from '../postgres/fragments.js';
+import { ALL_FENCED, historyWith, TOLD, WOKEN } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import {
-  int4,
-  jobStatus,
-  plainArray,
-  statement,
-  text,
-  textArray,
-  timestamp,
-  uuid,
-} from '../postgres/statement.js';
-import { fence, type Settled, WOKEN_AT } from './settled.js';
+import { int4, jobStatus, statement, text, timestamp, uuid } from '../postgres/statement.js';
+import { byId, DELAY_MS, ERROR, fact, fence, type Settled, WOKEN_AT } from './settled.js';
 
 export interface Failure extends Settled {
   readonly delayMs: number;
@@ -36,17 +27,15 @@ UPDATE holdfast.inbox AS i
 SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pending' END
       ::holdfast.inbox_status,
     available_at = CASE WHEN i.attempts >= i.max_attempts THEN 'infinity'
-      WHEN ${WOKEN} THEN now() ELSE now() + failed.delay_ms * interval '1 millisecond' END,
+      WHEN ${WOKEN} THEN now() ELSE now() + ${DELAY_MS} * interval '1 millisecond' END,
     parked = i.attempts >= i.max_attempts
       AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
     claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     crashes = 0, isolated = false,
-    last_error = failed.error,
-    history = ${historyWith(`'outcome', 'failed', 'error', failed.summary`)}
-FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
-  AS failed(id, generation, delay_ms, error, summary)
-WHERE ${fencedIn('failed')}
-RETURNING i.id, i.status, ${WOKEN_AT('failed')} AS woken_at, i.partition_bucket, ${TOLD}`,
+    last_error = ${ERROR},
+    history = ${historyWith(`'outcome', 'failed', 'error', ${fact('summary')}`)}
+WHERE ${ALL_FENCED}
+RETURNING i.id, i.status, ${WOKEN_AT} AS woken_at, i.partition_bucket, ${TOLD}`,
   columns: {
     ...{ id: uuid, status: jobStatus, woken_at: timestamp.orNull, partition_bucket: int4 },
     untold: text.orNull,
@@ -57,9 +46,8 @@ RETURNING i.id, i.status, ${WOKEN_AT('failed')} AS woken_at, i.partition_bucket,
 export function fail(db: Executor, names: Names, workerId: string, jobs: readonly Failure[]) {
   return db.run(failJobs, names, [
     ...fence(workerId, jobs),
-    plainArray(jobs.map((job) => job.delayMs)),
-    textArray(jobs.map((job) => job.error)),
-    textArray(jobs.map((job) => job.summary)),
+    byId(jobs, ({ delayMs: delay, summary }) => ({ delay, summary })),
+    byId(jobs, ({ error }) => error),
   ]);
 }
 

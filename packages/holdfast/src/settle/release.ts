@@ -6,11 +6,11 @@
  * update reached the job meanwhile, it is due at once.
  * The generation is not taken back: it only ever rises.
  */
-import { ALL_FENCED, fencedIn, historyWith, WOKEN } from '../postgres/fragments.js';
+import { ALL_FENCED, historyWith, WOKEN } from '../postgres/fragments.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
 import { int4, plainArray, type Row, statement, timestamp, uuid } from '../postgres/statement.js';
-import { fence, type Settled, WOKEN_AT } from './settled.js';
+import { byId, DELAY_MS, fence, type Settled, WOKEN_AT } from './settled.js';
 
 const RELEASED = `status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
     attempts = greatest(i.attempts - 1, 0), isolated = false`;
@@ -49,21 +49,20 @@ export const snoozeJobs = statement({
   text: `
 UPDATE holdfast.inbox AS i
 SET ${RELEASED}, crashes = 0,
-    available_at = CASE WHEN ${WOKEN} THEN now() ELSE now() + snoozed.delay_ms * interval '1 millisecond' END,
+    available_at = CASE WHEN ${WOKEN} THEN now() ELSE now() + ${DELAY_MS} * interval '1 millisecond' END,
     history = ${historyWith(
       `'outcome', 'snoozed', 'times', CASE WHEN ${SNOOZED_BEFORE}
         THEN (i.history #>> '{-1,times}')::integer + 1 ELSE 1 END`,
       `CASE WHEN ${SNOOZED_BEFORE} THEN i.history - (-1) ELSE coalesce(i.history, '[]') END`,
     )}
-FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS snoozed(id, generation, delay_ms)
-WHERE ${fencedIn('snoozed')}
-RETURNING i.id, ${WOKEN_AT('snoozed')} AS woken_at, i.partition_bucket`,
+WHERE ${ALL_FENCED}
+RETURNING i.id, ${WOKEN_AT} AS woken_at, i.partition_bucket`,
   columns: { id: uuid, woken_at: timestamp.orNull, partition_bucket: int4 },
 });
 
 export function snooze(db: Executor, names: Names, workerId: string, jobs: readonly Snoozed[]) {
-  const delays = plainArray(jobs.map((job) => job.delayMs));
-  return db.run(snoozeJobs, names, [...fence(workerId, jobs), delays]);
+  const facts = byId(jobs, ({ delayMs: delay }) => ({ delay }));
+  return db.run(snoozeJobs, names, [...fence(workerId, jobs), facts]);
 }
 
 export const releaseClaimedJobs = statement({

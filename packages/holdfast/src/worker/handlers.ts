@@ -1,6 +1,6 @@
 /** What a worker handles: the handlers of jobs and the bodies of workflows, added before it runs. */
 import type { JobDefinition } from '../job/job.js';
-import type { Signals, WorkflowDefinition } from '../workflow/definition.js';
+import type { WorkflowDefinition } from '../workflow/definition.js';
 import type { WorkflowBody } from '../workflow/flow.js';
 import { addRoute, workflowRoute } from './routes.js';
 import { aloneHandler } from './run/batch.js';
@@ -61,7 +61,7 @@ export abstract class Handling {
    * Adds the body of a workflow; for several versions, an object of bodies by version. A run keeps the version it began with.
    * @example worker.workflow(checkout, async (flow, order) => flow.step('charge', ({ key }) => bank.charge(order, { key })));
    */
-  workflow<Input, Signal extends Signals, Result, Payload>(
+  workflow<Input, Signal extends object, Result, Payload>(
     definition: WorkflowDefinition<Input, Signal, Result, Payload>,
     bodies:
       | WorkflowBody<Payload, Signal, NoInfer<Result>>

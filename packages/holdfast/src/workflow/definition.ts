@@ -4,23 +4,29 @@ import { type JobDefinition, type JobName, type JobOptions, job } from '../job/j
 import { checkKey } from '../job/key.js';
 import { nearest } from '../job/options/nearest.js';
 
-/** By the name of each signal, its value. */
+/**
+ * The signals of a workflow: by name, what each carries.
+ * @example workflow<Order, { approved: { by: string }; refused: string }>('checkout');
+ */
 export type Signals = Readonly<Record<string, unknown>>;
 
 /**
  * Options of `workflow()`: those of a job. `version` is the newest body; a run keeps the version it began with.
  * @example const checkout = workflow<Order, { approved: { by: string } }>('checkout', { version: 2, signals: ['approved'] });
  */
-export interface WorkflowOptions<Input, Payload, Signal extends Signals, Result>
+export interface WorkflowOptions<Input, Payload, Signal extends object, Result>
   extends Omit<JobOptions<Input, Payload, Result>, 'upgrade'> {
   /** The names of its signals; others are rejected when they are sent. Default: any name is taken. */
   readonly signals?: readonly (keyof Signal & string)[];
 }
 
-/** What `workflow()` makes: enqueue it as a job, and give it bodies with `worker.workflow()`. */
+/**
+ * What `workflow()` makes: enqueue it as a job, and give it bodies with `worker.workflow()`.
+ * @example const begun = await hf.enqueue(checkout, order);
+ */
 export interface WorkflowDefinition<
   Input,
-  Signal extends Signals = Signals,
+  Signal extends object = Signals,
   Result = unknown,
   Payload = Input,
 > extends JobDefinition<Input, Payload, Result> {
@@ -39,7 +45,7 @@ export interface WorkflowDefinition<
  */
 export function workflow<
   Input = unknown,
-  Signal extends Signals = Signals,
+  Signal extends object = Signals,
   Result = unknown,
   Payload = Input,
 >(

@@ -10,6 +10,7 @@ import { type Kind, WORDS } from './marker.js';
 export interface KeptError {
   /** The name of its class. */
   readonly name: string;
+  /** Its message, cut to 2,000 bytes. */
   readonly message: string;
   /** Its code, if it has one. */
   readonly code?: string;
@@ -30,7 +31,13 @@ export function kept(error: unknown): string {
 /**
  * A step of a workflow failed for good. Catch it to go another way; if you do not, the run undoes what it did and becomes a
  * dead letter.
- * @example catch (error) { if (error instanceof StepFailed && error.step === 'charge') return { paid: false }; throw error; }
+ * @example
+ * try {
+ *   await flow.step('charge', ({ key }) => bank.charge(order, { key }));
+ * } catch (error) {
+ *   if (!(error instanceof StepFailed)) throw error;
+ *   await flow.step('tell', () => mail.send(order.id));
+ * }
  */
 export class StepFailed extends Error {
   static {
@@ -60,7 +67,7 @@ export const otherKind = (name: string, was: Kind, is: Kind) =>
     `"${name}" is recorded as a ${WORDS[was]}, and the code asks for a ${WORDS[is]} of this name. ${undone} ${fix}`,
   );
 
-/** `asked`: what the code asks for instead; null: it ended. */
+/** `asked`: what the code asks for or waits for instead; null: it ended. */
 export const notAsked = (name: string, was: Kind, asked: readonly string[] | null) =>
   new HoldfastError(
     'WORKFLOW_CHANGED',

@@ -4,7 +4,7 @@
  * the intent of a step with an undo, whose effect may have happened.
  */
 
-/** What a name stands for. With a capital: it can be undone. */
+/** What the code asked for under a name. A capital: it can be undone. */
 export type Kind = 's' | 'S' | 't' | 'T' | 'z' | 'w' | 'c' | 'u' | '!' | '#';
 
 export const WORDS: Readonly<Record<Kind, string>> = {
@@ -16,7 +16,7 @@ export const WORDS: Readonly<Record<Kind, string>> = {
 /** The name of the marker that says that a run undoes what it did. */
 export const UNDOING = '!';
 
-/** The name of the marker that counts how often a run was retried after it had undone what it did. */
+/** The name of the marker whose `nth` counts how often a run began anew: retried after an undo, or restarted. */
 export const ROUND = '#';
 
 /** The name of the marker of the undo of a step. No step is named so: a name of the user's has no such character. */
@@ -49,14 +49,19 @@ export interface NewMarker {
   readonly error: string | null;
   /** No marker of the run is known to stand. */
   readonly first: boolean;
+  /** An open marker of this name stands, and ends with this one. */
+  readonly open: boolean;
 }
+
+/** As a turn asks for it to be written. */
+export type Unplaced = Omit<NewMarker, 'place' | 'first' | 'open'>;
 
 /** What a run waits for from now on, or when one of its steps is tried again. */
 export interface NewWait {
   readonly name: string;
   readonly kind: Kind;
   readonly nth: number;
-  /** The signals of which it takes the first. */
+  /** The signals that it waits for; it takes the first that comes. */
   readonly signals?: readonly string[];
   /** How long it waits, or until when; neither: until it is there. */
   readonly ms?: number;

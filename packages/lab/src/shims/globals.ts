@@ -14,14 +14,15 @@ function immediately(): (run: () => void) => number {
   };
 }
 
-scope.setImmediate ??= immediately();
+const soon = immediately();
+scope.setImmediate ??= soon;
 scope.clearImmediate ??= nothing;
 scope.process ??= {
   pid: 1,
   env: {},
   version: 'browser',
-  nextTick: (run: (...args: unknown[]) => void, ...args: unknown[]) =>
-    queueMicrotask(() => run(...args)),
+  // After all microtasks, as in Node.
+  nextTick: (run: (...args: unknown[]) => void, ...args: unknown[]) => soon(() => run(...args)),
   hrtime: { bigint: () => BigInt(Math.round(performance.now() * 1e6)) },
   on: nothing,
   off: nothing,

@@ -78,19 +78,33 @@ export class Cut extends Striking {
   }
 }
 
-/** Ends the attempt before one step. */
+/** Ends the attempt before one step, or right after it. */
 export class Crash extends Striking {
+  readonly #isAfter: boolean;
   #crashed: (step: Step) => void = () => {};
   /** Resolves when it has crashed. */
   readonly crashed = new Promise<Step>((resolve) => {
     this.#crashed = resolve;
   });
 
+  constructor(where: Where, isAfter = false) {
+    super(where);
+    this.#isAfter = isAfter;
+  }
+
   override async before(step: Step): Promise<'go' | 'refuse'> {
     // Whatever else was under way does not go on either.
     if (this.struck) return new Promise(() => {});
     this.steps.push(step);
-    if (!this.strikes(step)) return 'go';
+    return this.#isAfter || !this.strikes(step) ? 'go' : this.#crash(step);
+  }
+
+  override async after(step: Step): Promise<'go' | 'lose'> {
+    if (this.struck) return new Promise(() => {});
+    return this.#isAfter && this.strikes(step) ? this.#crash(step) : 'go';
+  }
+
+  async #crash(step: Step): Promise<never> {
     for (const client of [...this.clients]) {
       await client.cut();
       client.release();

@@ -6,9 +6,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Executor, Param } from 'holdfast/internal';
 import type pg from 'pg';
+import { turnStepOf } from './turn-steps.js';
 
 export interface Step {
-  readonly kind: 'once' | 'marker' | 'begin' | 'query' | 'commit' | 'completion';
+  readonly kind:
+    | 'once'
+    | 'marker'
+    | 'record'
+    | 'sleep'
+    | 'begin'
+    | 'query'
+    | 'commit'
+    | 'completion';
   /** What is about to happen, as a noun. */
   readonly name: string;
   /** The moment before it, as the end of a sentence. */
@@ -67,7 +76,7 @@ function stepOf(statement: string, params: readonly Param[]): Step | null {
     return { kind: 'marker', name: `the marker of ${once}`, moment };
   }
   if (statement === 'complete' || statement === 'complete_runs') return COMPLETION;
-  return null;
+  return turnStepOf(statement, params);
 }
 
 const COMPLETION: Step = {
@@ -98,6 +107,21 @@ export function watchedExecutor(db: Executor): Executor {
 const textOf = (query: unknown) =>
   typeof query === 'string' ? query : String((query as { text?: unknown } | null)?.text ?? '');
 
+/** By what a handler was given, the client behind it. */
+const clientsOf = new WeakMap<object, WatchedClient>();
+
+/** What the transaction on this client is called where its COMMIT is struck. */
+export function nameTransaction(tx: object, name: string): void {
+  const client = clientsOf.get(tx);
+  if (client) client.transaction = name;
+}
+
+function commitOf(transaction: string | null): Step {
+  if (transaction === null) return COMMIT;
+  const name = `the COMMIT of ${transaction}`;
+  return { kind: 'commit', name, moment: `before ${name} was sent` };
+}
+
 const isBegin = (text: string) => /^\s*(BEGIN|START\s+TRANSACTION)\b/i.test(text);
 const isCommit = (text: string) => /^\s*(COMMIT|END)\b/i.test(text);
 const isRollback = (text: string) => /^\s*(ROLLBACK|ABORT)\b(?!\s+TO\b)/i.test(text);
@@ -113,6 +137,8 @@ export class WatchedClient {
   readonly #client: pg.PoolClient;
   readonly #watcher: Watcher;
   readonly #query: Query;
+  /** What it is called. */
+  transaction: string | null = null;
   #inTransaction = false;
   #cut = false;
   #released = false;
@@ -126,7 +152,7 @@ export class WatchedClient {
 
   /** What the handler gets: the client, with every query and its release seen here. */
   proxy(): pg.PoolClient {
-    return new Proxy(this.#client, {
+    const made = new Proxy(this.#client, {
       get: (client, name) => {
         if (name === 'query') return (...given: unknown[]) => this.#asked(given);
         if (name === 'release') return (error?: Error | boolean) => this.release(error);
@@ -134,6 +160,8 @@ export class WatchedClient {
         return typeof value === 'function' ? value.bind(client) : value;
       },
     });
+    clientsOf.set(made, this);
+    return made;
   }
 
   /** `pg` returns a query object that sends by itself, such as a cursor, and nothing beside a callback. */
@@ -163,9 +191,10 @@ export class WatchedClient {
   }
 
   #stepOf(text: string): Step | null {
-    if (isCommit(text) && this.#inTransaction) return COMMIT;
+    if (isCommit(text) && this.#inTransaction) return commitOf(this.transaction);
     if (!isBegin(text)) return this.#inTransaction ? null : queryStep(text);
     this.#inTransaction = true;
+    this.transaction = null;
     return this.#watcher.settling ? COMPLETION : BEGIN;
   }
 

@@ -87,7 +87,7 @@ async function loseLease({ trial, first, held, tell }: Scene, where: Where): Pro
   let takenOver: Promise<void> = Promise.resolve();
   const watcher = new Interrupt(where, (step) => {
     takenOver = trial.aside(() => takeOver(step));
-    return within(PATIENCE_MS, takenOver);
+    return within(takenOver);
   });
   const end = await trial.run(first, held, watcher);
   await takenOver;
@@ -96,10 +96,10 @@ async function loseLease({ trial, first, held, tell }: Scene, where: Where): Pro
 }
 
 /** The other worker may wait for locks of the first: then both go on at once. */
-async function within(ms: number, work: Promise<void>): Promise<void> {
+export async function within(work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const patience = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
+    timer = setTimeout(resolve, PATIENCE_MS);
   });
   await Promise.race([work, patience]);
   clearTimeout(timer);

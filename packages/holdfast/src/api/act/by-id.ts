@@ -7,7 +7,7 @@ import { checkFlag } from '../../job/options/known-options.js';
 import {
   type CancelOptions,
   checkVerbOptions,
-  type RetryOptions,
+  type RetryJobsOptions,
   type VerbOptions,
 } from '../../operate/options.js';
 import type { Access } from '../access.js';
@@ -51,7 +51,7 @@ export function byId(access: Access) {
      * Runs dead letters again, with all their attempts. Returns the ids that moved.
      * @example const moved = await hf.retry(['0199a1c2-7d3e-7000-8000-000000009182'], { reason: 'fixed' });
      */
-    async retry(ids: readonly string[], options: RetryOptions = {}): Promise<string[]> {
+    async retry(ids: readonly string[], options: RetryJobsOptions = {}): Promise<string[]> {
       const { from, ...rest } = checkVerbOptions('retry', options);
       return move('retry', ids, rest, from === undefined ? retryAndHint : retryFrom(from));
     },

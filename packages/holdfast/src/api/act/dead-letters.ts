@@ -109,7 +109,7 @@ export function deadLetters(access: Access) {
 
     /**
      * Groups the newest 50,000 by type and error (with `byKey` by key too): at most 100 groups, the largest first. In an
-     * error, `#` stands for a number or an id.
+     * error, `#` replaces a number or an id.
      */
     async groups(request: GroupsRequest = {}): Promise<DeadLetterGroup[]> {
       checkKnown(request, GROUPS_OPTIONS, 'deadLetters.groups()', 'Nothing was read.');

@@ -5,49 +5,43 @@ import { setNotify } from '../../fleet/wake.js';
 import { inForce, readLimits } from '../../inspect/queue/limits.js';
 import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
 import { hookOf } from '../../job/dead-job.js';
-import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { checkDefinition, checkInteger, type Teller } from '../../job/job.js';
-import { checkKey } from '../../job/key.js';
 import { checkLimit, type LimitOptions } from '../../job/limit.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
-import {
-  checkFlag,
-  checkKnown,
-  checkNamed,
-  defined,
-  type Known,
-} from '../../job/options/known-options.js';
+import { checkFlag, checkKnown, defined, type Known } from '../../job/options/known-options.js';
 import type { QueueName } from '../../job/queue-name.js';
-import type { ReadPolicy } from '../../job/turns.js';
+import type { ReadPolicy, ReadPolicyOptions } from '../../job/turns.js';
 import { declareHooks, queueHook } from '../../operate/dead-letter-hooks.js';
 import { putLimit } from '../../operate/limits.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
-import { configure, lockQueue, type QueuePart, type QueueSettings } from '../../operate/queue.js';
+import { configure, lockQueue, type QueueSettings } from '../../operate/queue.js';
 import { withClient } from '../../postgres/connect/pool.js';
 import type { Names } from '../../postgres/names.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
 import { dropQueue, type QueueLoss } from '../../schema/drop-queue.js';
-import { createQueue, type NewQueueOptions } from '../../schema/queue.js';
+import { createQueue } from '../../schema/queue.js';
 import type { Access } from '../access.js';
 import { recordOf, together, turnQueue } from './acts.js';
-import { named, typeOf, withoutKey } from './limits.js';
+import { withoutKey } from './limits.js';
+import { PAUSE_OPTIONS, type PauseOptions, partOf } from './pause.js';
 
 /**
  * Options of a new queue.
  * @example await hf.createQueue('orders', { ordering: 'key', limit: { concurrency: 50 } });
  */
-export interface CreateQueueOptions extends NewQueueOptions {
+export type CreateQueueOptions = ReadPolicyOptions & {
   /** How many of its jobs run at once and start in a time, across the fleet. Default: no limit. */
   readonly limit?: LimitOptions;
   /** Enqueued for each dead letter whose own definition names no such job. Default: none. */
   readonly onDeadLetter?: Teller<unknown>;
-}
+};
 
 /**
  * Settings of a queue. What you leave out stays as it is.
  * @example await hf.configureQueue('inbox', { archiveRetention: '7d', maxPending: 100_000 });
  */
-export interface QueueOptions extends NewQueueOptions {
+export type QueueOptions = ReadPolicyOptions & {
   /** Whether an enqueue wakes idle workers. Default true. */
   readonly notify?: boolean;
   /** The largest payload that the queue takes, in bytes: at most 64 MiB. Default 1 MiB. */
@@ -68,32 +62,7 @@ export interface QueueOptions extends NewQueueOptions {
   readonly limit?: LimitOptions | null;
   /** Enqueued for each dead letter whose own definition names no such job; null: none. Default: none. */
   readonly onDeadLetter?: Teller<unknown> | null;
-}
-
-/** With neither `type` nor `key`, the whole queue. */
-export interface PauseOptions extends ActOptions {
-  /** Only jobs of this type. */
-  readonly type?: string;
-  /** Only jobs of this partition key. */
-  readonly key?: string;
-}
-
-const PAUSE_OPTIONS = {
-  ...{ type: true, key: true, ...ACT_OPTIONS },
-} as const satisfies Known<PauseOptions>;
-
-/** Null: all of the queue. */
-export function partOf(options: PauseOptions): QueuePart | null {
-  const { type, key } = options;
-  checkNamed(options, ['type', 'key'], 'the whole queue');
-  if (type !== undefined && key !== undefined) {
-    throw invalid(
-      'type and key were both given; nothing was done. Give one of them, in two calls if need be.',
-    );
-  }
-  if (type !== undefined) return { type: typeOf(type) };
-  return key === undefined ? null : { key: named(() => checkKey(key)) };
-}
+};
 
 const NEW_QUEUE_OPTIONS = {
   ...{ ordering: true, deadLetters: true, perKey: true, perGroup: true, fair: true, weights: true },
@@ -129,7 +98,7 @@ function settingsOf(settings: QueueOptions): QueueSettings {
     ageAfterMs:
       settings.ageAfter === 'off' ? 0 : time(settings.ageAfter, `ageAfter, unless it is 'off',`),
     maxPending: pendingOf(settings.maxPending),
-    ...defined({ ordering, deadLetters, perKey, perGroup, fair, weights }),
+    ...(defined({ ordering, deadLetters, perKey, perGroup, fair, weights }) as ReadPolicyOptions),
   };
 }
 

@@ -17,7 +17,7 @@ export interface ReplayStep {
   readonly found: number;
   /** Jobs that wait in their queue again. */
   readonly moved: number;
-  /** Left in the archive: their idempotency key stands for another job now. */
+  /** Left in the archive, because another job has their idempotency key now. */
   readonly keyTaken: number;
   /** There is nothing further. */
   readonly finished: boolean;

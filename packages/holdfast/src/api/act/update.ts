@@ -20,20 +20,32 @@ import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
 import { findJobs, unknownJob } from '../look/find-jobs.js';
 import { actIn, recordOf } from './acts.js';
 
-/** What is left out stays as it is. */
-export interface JobChanges<Input> {
+/** When it is due from now on. */
+type DueChange =
+  | {
+      /**
+       * When it is due, counted from now. `delay: 0`, or a `runAt` in the past, by itself reaches a job that runs too: if
+       * its attempt snoozes, fails or is released, it is due again at once.
+       */
+      readonly delay?: Duration;
+      readonly runAt?: undefined;
+    }
+  | {
+      readonly delay?: 'Give delay or runAt, not both.' | undefined;
+      /** When it is due, in place of `delay`; a time in the past means now. */
+      readonly runAt?: Date;
+    };
+
+/**
+ * What `hf.update()` changes. Whatever you leave out stays as it is.
+ * @example await hf.update(run.id, { delay: '1h', priority: 1 });
+ */
+export type JobChanges<Input> = DueChange & {
   /** The new payload. */
   readonly payload?: PayloadOf<Input>;
-  /** When it is due; a time in the past means now. */
-  readonly runAt?: Date;
-  /**
-   * When it is due, counted from now, in place of `runAt`. `delay: 0`, or a `runAt` in the past, by itself reaches a job that runs too: if its attempt
-   * snoozes, fails or is released, it is due again at once.
-   */
-  readonly delay?: Duration;
   /** 1 (first) to 4 (last). */
   readonly priority?: Priority;
-}
+};
 
 /** Which job `hf.update()` changes, and who does it. */
 export interface UpdateChoice<Input> extends QueueChoice, ActOptions {

@@ -2,8 +2,9 @@
 
 import { childId } from '../../enqueue/insert-children.js';
 import { checkTx } from '../../enqueue/transaction.js';
+import { historyOf, type RunHistory } from '../../inspect/job/history.js';
 import { readableQueues } from '../../inspect/job/states.js';
-import { type RunSignal, type RunStep, stepsOf } from '../../inspect/job/steps.js';
+import { type RunSteps, stepsOf } from '../../inspect/job/steps.js';
 import { invalid } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkKey } from '../../job/key.js';
@@ -15,19 +16,34 @@ import { boundedExecutor } from '../../postgres/connect/bounded.js';
 import { inQueue } from '../../postgres/in-queue.js';
 import type { Names } from '../../postgres/names.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
-import { checkSignal, type Signals, type WorkflowDefinition } from '../../workflow/definition.js';
+import { checkSignal, type WorkflowDefinition } from '../../workflow/definition.js';
 import { openGroups } from '../../workflow/rows/children.js';
 import { askToUndo, send } from '../../workflow/rows/signal.js';
 import { type Access, ask } from '../access.js';
+import { unknownJob } from '../look/find-jobs.js';
 import { dated } from '../look/views.js';
 import { cancelFor, type MoveJobs } from './acts.js';
 
-/** Options of `hf.signal()`. */
+/**
+ * Options of `hf.signal()`.
+ * @example await hf.signal(checkout, run.id, 'approved', { by: 'kim' }, { tx: client, key: 'approval:9182' });
+ */
 export interface SignalOptions {
   /** Sends it once: a second signal with this key to the same run is dropped. Default: every call sends one. */
   readonly key?: string;
   /** Your transaction: the run hears of the signal when it commits. Default: one of its own. */
   readonly tx?: Transaction;
+}
+
+/**
+ * Options of `hf.steps()`.
+ * @example await hf.steps(run.id, { queue: 'orders', values: true });
+ */
+export interface StepsOptions {
+  /** The queue of the run. Default: Holdfast finds it. */
+  readonly queue?: QueueName;
+  /** Also read what steps returned and signals carried. Default false. */
+  readonly values?: boolean;
 }
 
 const SIGNAL_OPTIONS = { key: true, tx: true } as const;
@@ -39,7 +55,7 @@ export function workflows(access: Access) {
      * Sends a signal to a run. It is kept until a wait of the run takes it. Returns false if its key was sent before.
      * @example await hf.signal(checkout, run.id, 'approved', { by: 'kim' }, { tx: client, key: 'approval:9182' });
      */
-    async signal<Signal extends Signals, Name extends keyof Signal & string>(
+    async signal<Signal extends object, Name extends keyof Signal & string>(
       workflow: Pick<WorkflowDefinition<never, Signal>, 'type' | 'queue' | 'signals' | 'carries'>,
       id: string,
       name: Name,
@@ -64,15 +80,7 @@ export function workflows(access: Access) {
      * What a run has done and what it waits for, in order, and the signals that were sent to it.
      * @example const { steps } = await hf.steps(run.id);
      */
-    async steps(
-      id: string,
-      options: {
-        /** Default: Holdfast finds it. */
-        readonly queue?: QueueName;
-        /** What steps returned and signals carried. Default false. */
-        readonly values?: boolean;
-      } = {},
-    ): Promise<{ steps: RunStep<Date>[]; signals: RunSignal<Date>[] }> {
+    async steps(id: string, options: StepsOptions = {}): Promise<RunSteps<Date>> {
       checkKnown(options, { queue: true, values: true }, 'steps()', 'Nothing was read.');
       checkId(id);
       const { queue, values = false } = options;
@@ -93,6 +101,30 @@ export function workflows(access: Access) {
           };
       }
       return { steps: [], signals: [] };
+    },
+    /**
+     * A run with its input and all that is recorded of it, as plain JSON, for `replayHistory()` of the test kit. It holds the
+     * values of your steps, so treat it as the data of your customers. Rejects with JOB_UNKNOWN if there is no such run.
+     * @example writeFileSync('history.json', JSON.stringify(await hf.history(run.id)));
+     */
+    async history(
+      id: string,
+      options: {
+        /** Default: Holdfast finds it. */
+        readonly queue?: QueueName;
+      } = {},
+    ): Promise<RunHistory> {
+      checkKnown(options, { queue: true }, 'history()', 'Nothing was read.');
+      checkId(id);
+      const { queue } = options;
+      const queues = queue ? [queue] : await ask(access, (db) => readableQueues(db, access.schema));
+      for (const of of queues) {
+        const names = access.names(of);
+        const read = ask(access, (db) => historyOf(db, names, id), { snapshot: true });
+        const found = await inQueue(names, read);
+        if (found) return found;
+      }
+      throw await unknownJob(access, queue ?? null, id);
     },
   };
 }

@@ -265,7 +265,7 @@ export const workerView = (
 
 /** Dead letters of one type with the same error. */
 export type DeadLetterGroup = Dated<DeadLetterGroupRow, 'oldest' | 'newest'> & {
-  /** `#` stands for a number or an id. */
+  /** `#` replaces a number or an id. */
   readonly error: string;
   /** The first of its partition keys, of `keys` in all. */
   readonly key: string;

@@ -42,21 +42,23 @@ export interface Wait {
   ): Promise<JobOutcome<Result>>;
 }
 
-/** How a job ended, from `hf.wait()`. */
+/**
+ * How a job ended, from `hf.wait()`.
+ * @example const { status, result, reason } = await hf.wait(run.id, { timeout: '30s' });
+ */
 export interface JobOutcome<Result = unknown> {
   readonly id: string;
-  /**
-   * `gone`: no queue has it and its queue keeps no archive, so how it ended is not known. So too if no queue was named, the
-   * job was never seen, and one of the queues keeps no archive.
-   */
-  readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded' | 'gone';
-  /** What the handler returned; null: nothing, or nothing that was kept. */
+  /** `unknown`: the job is in no queue, and a queue that keeps no archive may have had it; `reason` says which. */
+  readonly status: 'completed' | 'cancelled' | 'dead_letter' | 'discarded' | 'unknown';
+  /** Why the status is `unknown`; null: it is known. */
+  readonly reason: string | null;
+  /** What the handler returned; null: nothing, or it is unknown. */
   readonly result: Result | null;
   /** Why it was cancelled, or became a dead letter. */
   readonly error: string | null;
-  /** Null for a job that is gone. */
+  /** Null if the status is unknown. */
   readonly attempts: number | null;
-  /** When it left the queue; null for a dead letter, and for a job that is gone. */
+  /** When it left the queue; null for a dead letter, and if the status is unknown. */
   readonly completedAt: Date | null;
 }
 
@@ -67,6 +69,8 @@ interface Expected<Result> {
   readonly type?: string | null;
   readonly check?: (outcome: JobOutcome) => Promise<JobOutcome<Result>>;
 }
+
+const REMEDY = "To wait for results, keep an archive for a minute (archiveRetention: '1m').";
 
 interface Waiter {
   readonly id: string;
@@ -213,18 +217,31 @@ export class Waiting {
     if (elsewhere !== undefined) {
       waiter.queue = elsewhere;
       waiter.askAt = 0;
+    } else {
+      const reason = await this.#whyUnknown(waiter, row);
+      if (reason !== null) waiter.resolve(outcomeOf({ ...row, status: 'unknown' }, reason));
+      else waiter.reject(await unknownJob(this.#access, waiter.named, waiter.id));
     }
-    // A completed job left no trace here, but neither did one that was cancelled and pruned since.
-    else if (!row.keepsArchive || (await this.#mayBeGone(waiter)))
-      waiter.resolve(outcomeOf({ ...row, status: 'gone' }));
-    else waiter.reject(await unknownJob(this.#access, waiter.named, waiter.id));
   }
 
-  /** It was asked for too late to be seen, and may have been in a queue that keeps no archive. */
-  async #mayBeGone({ named, seen }: Waiter): Promise<boolean> {
-    if (named !== null || seen) return false;
+  /** Null: every queue that may have had the job keeps an archive, so there was no such job, or it was pruned. */
+  async #whyUnknown({ id, named, seen, queue }: Waiter, row: OutcomeRow): Promise<string | null> {
+    // A completed job left no trace here, but neither did one that was cancelled and pruned since.
+    if (seen || named !== null) {
+      if (row.keepsArchive) return null;
+      const left = seen
+        ? `Job ${id} has left the queue "${queue}"`
+        : `The queue "${queue}" does not have job ${id}, or no longer`;
+      return `${left}. This queue keeps no archive, so nobody knows how the job ended. ${REMEDY}`;
+    }
     const queues = await ask(this.#access, (db) => listQueues(db, this.#access.schema));
-    return queues.some(({ archiveRetentionMs }) => archiveRetentionMs === 0);
+    const without = queues.filter(({ archiveRetentionMs }) => archiveRetentionMs === 0);
+    if (without.length === 0) return null;
+    const names = without.map(({ name }) => `"${name}"`).join(', ');
+    return (
+      `No queue has job ${id}. It may have ended in ${names}, where no archive is kept, or it was never ` +
+      `committed. Name its queue, or pass its definition, to exclude the other queues. ${REMEDY}`
+    );
   }
 
   /** By id, the queue that has it; all that named none are looked for together. */
@@ -250,11 +267,11 @@ function postpone(waiter: Waiter): void {
   waiter.pauseMs = Math.min(waiter.pauseMs * GROWTH, LONGEST_PAUSE_MS);
 }
 
-function outcomeOf(row: OutcomeRow): JobOutcome {
+function outcomeOf(row: OutcomeRow, reason: string | null = null): JobOutcome {
   const { id, attempts, completedAt, result, lastError: error } = row;
   const status = row.status as JobOutcome['status'];
   const at = completedAt === null ? null : new Date(completedAt);
-  return { id, status, result, error, attempts, completedAt: at };
+  return { id, status, reason, result, error, attempts, completedAt: at };
 }
 
 function late(id: string, timeoutMs: number): HoldfastError {

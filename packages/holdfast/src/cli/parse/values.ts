@@ -2,9 +2,10 @@
 import { isId } from '../../job/id.js';
 import type { Priority } from '../../job/job.js';
 import { durationMs } from '../../job/options/duration.js';
+import type { DueOptions } from '../../job/options/enqueue-options.js';
 import { defined } from '../../job/options/known-options.js';
 import { nearest } from '../../job/options/nearest.js';
-import type { TurnOptions } from '../../job/turns.js';
+import type { ReadPolicyOptions, TurnOptions } from '../../job/turns.js';
 import type { Given } from '../command.js';
 import { UsageError } from '../failures.js';
 
@@ -45,9 +46,11 @@ export function wordsOption(given: Given, name: string, known: readonly string[]
   );
 }
 
-/** `--run-at` or `--delay`; that only one of them may be given is checked where they are used. */
+/** `--run-at` or `--delay`. Both together are rejected where they are used. */
 export const dueOptions = (given: Given) =>
-  defined({ delay: durationOption(given, 'delay'), runAt: timeOf(given.text('run-at')) });
+  defined({
+    ...{ delay: durationOption(given, 'delay'), runAt: timeOf(given.text('run-at')) },
+  }) as object as DueOptions;
 
 function timeOf(text: string | undefined): Date | undefined {
   if (text === undefined) return undefined;
@@ -81,7 +84,7 @@ export const readOptions = (given: Given) =>
     perGroup: numberOrNone(given, 'per-group'),
     fair: switchOption(given, 'fair'),
     weights: weightsOf(given.text('weights')),
-  });
+  }) as object as ReadPolicyOptions;
 
 export function checkIds(words: readonly string[]): string[] {
   const wrong = words.find((word) => !isId(word));

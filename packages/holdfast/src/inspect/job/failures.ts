@@ -43,7 +43,7 @@ ORDER BY count(*) DESC, l.type, l.error, min(l.key)
 LIMIT $8::integer`,
   columns: {
     type: text,
-    /** `#` stands for a number or an id. */
+    /** `#` replaces a number or an id. */
     error: text,
     /** The first of its partition keys. */
     key: text,
@@ -87,7 +87,7 @@ LIMIT 1`;
 
 const COLUMNS = {
   type: text,
-  /** `#` stands for a number or an id. */
+  /** `#` replaces a number or an id. */
   error: text,
   jobs: int8,
   example: uuid,

@@ -59,10 +59,13 @@ export const kindOf = (kind: string): RunStep['kind'] => KINDS[kind.toLowerCase(
 export interface RunStep<Time = string> {
   /** Its name; of an undo that of the step that it undoes. */
   readonly name: string;
+  /** What the code asked for under this name. `undoing`: the run undoes what it did. */
   readonly kind: 'step' | 'transaction' | 'sleep' | 'wait' | 'children' | 'undo' | 'undoing';
   /** `waiting`: for a time, a signal, its children or its next try. `started`: it has an undo, and its outcome is not known yet. */
   readonly state: 'done' | 'failed' | 'waiting' | 'started';
+  /** When it was first asked for. */
   readonly startedAt: Time;
+  /** Null: it has not ended. */
   readonly endedAt: Time | null;
   /** How long its last try took, or how long it waited. */
   readonly ms: number | null;
@@ -70,7 +73,7 @@ export interface RunStep<Time = string> {
   readonly attempts: number | null;
   /** Until when it waits. */
   readonly dueAt: Time | null;
-  /** Of a wait: the signals of which it takes the first. */
+  /** Of a wait: the signals that it waits for; it takes the first that comes. */
   readonly signals: readonly string[] | null;
   /** Of children: how many have not ended. */
   readonly remaining: number | null;
@@ -78,20 +81,38 @@ export interface RunStep<Time = string> {
   readonly value: unknown;
   /** What it threw last. */
   readonly error: {
+    /** The name of its class. */
     readonly name: string;
+    /** Its message, cut to 2,000 bytes. */
     readonly message: string;
+    /** Its code, if it has one. */
     readonly code?: string;
   } | null;
 }
 
 /** A signal that was sent to a run. */
 export interface RunSignal<Time = string> {
+  /** Its name, as the workflow declares it. */
   readonly name: string;
+  /** When it was sent. */
   readonly sentAt: Time;
+  /** The key with which it was sent once; null: none. */
   readonly key: string | null;
   /** The wait that took it; null: none has. */
   readonly takenBy: string | null;
+  /** What it carries, if values were asked for. */
   readonly value: unknown;
+}
+
+/**
+ * What `hf.steps()` returns.
+ * @example const { steps } = await hf.steps(run.id); const open = steps.filter(({ state }) => state === 'waiting');
+ */
+export interface RunSteps<Time = string> {
+  /** What the run has done and what it waits for, in the order in which it began. */
+  readonly steps: RunStep<Time>[];
+  /** The first 1,000 signals that were sent to it, the oldest first. */
+  readonly signals: RunSignal<Time>[];
 }
 
 type StepRow = Row<typeof stepRows.columns>;
@@ -116,7 +137,7 @@ export async function stepsOf(
   names: Names,
   id: string,
   values: boolean,
-): Promise<{ steps: RunStep[]; signals: RunSignal[] }> {
+): Promise<RunSteps> {
   const steps = await db.run(stepRows, names, [id, values]);
   const signals = await db.run(signalRows, names, [id, values]);
   return { steps: steps.map(stepOf), signals };

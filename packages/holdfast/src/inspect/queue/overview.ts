@@ -55,7 +55,7 @@ export interface Setting<Time = string> {
 export interface Figures<Time = string> extends Tally<Time> {
   /** How long the oldest due job has been due; null: none is due. */
   readonly oldestDueMs: number | null;
-  /** Over the last minute at most; null: not asked for. */
+  /** Over the last minute at most; null: the queue keeps no archive, so nobody knows, or it was not asked for. */
   readonly completedPerSecond: number | null;
   /** The table and its indexes, in bytes. */
   readonly tableBytes: number;

@@ -104,6 +104,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
     ...ofQueue('_effects', 'DELETE'),
     ...['_steps', '_children'].flatMap((table) => ofQueue(table, 'INSERT UPDATE DELETE')),
+    ...callOfQueue('_retake_unique'),
   ],
   viewer: LOOK,
   producer: ENQUEUE,

@@ -10,18 +10,30 @@ export type Priority = 1 | 2 | 3 | 4;
  * Options of one enqueued job.
  * @example await hf.enqueue(sendReceipt, { orderId: 9182 }, { delay: '15m' });
  */
-export type EnqueueOptions = UsualOptions & OnceOptions;
+export type EnqueueOptions = ChildOptions & OnceOptions;
 
-/** When and how one job runs. */
+/** Those that a job takes which belongs to another one: no key decides whether it is written. */
+export type ChildOptions = UsualOptions & DueOptions;
+
+/** When a job is due: after a time, or at one. */
+export type DueOptions =
+  | {
+      /** How long the job waits before it is due. Default 0, at most ten years. */
+      readonly delay?: Duration;
+      readonly runAt?: undefined;
+    }
+  | {
+      readonly delay?: 'Give delay or runAt, not both.' | undefined;
+      /** When the job is due, in place of `delay`. A time in the past means now. */
+      readonly runAt?: Date;
+    };
+
+/** How one job runs. */
 interface UsualOptions {
   /** The stream that the job belongs to, such as `order:9182`. Default: one of its own. */
   readonly partitionKey?: string;
   /** A coarser key, such as `tenant:7`, for queues with `perGroup`. Default: none. */
   readonly group?: string;
-  /** How long the job waits before it is due. Default 0, at most ten years. */
-  readonly delay?: Duration;
-  /** When the job is due, in place of `delay`. A time in the past means now. */
-  readonly runAt?: Date;
   /** 1 (first) to 4 (last); default 2. */
   readonly priority?: Priority;
   /** How often the job is tried before it becomes a dead letter. Default: its definition's. */
@@ -32,7 +44,7 @@ interface UsualOptions {
   readonly tag?: string;
 }
 
-/** The two keys may stand for two different jobs. */
+/** The two keys may belong to two different jobs. */
 type OnceOptions =
   | {
       /** Enqueue the job once: a second enqueue with this key returns the first job. Default: none. */
@@ -41,7 +53,7 @@ type OnceOptions =
     }
   | {
       readonly idempotencyKey?:
-        | 'Give idempotencyKey or unique: they may stand for two jobs.'
+        | 'Give idempotencyKey or unique: they may belong to two jobs.'
         | undefined;
       /** Fold enqueues of the same key into one job; `false`: never. Default: as the definition says. */
       readonly unique?: UniqueOptions | false;

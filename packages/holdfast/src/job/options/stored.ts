@@ -9,7 +9,8 @@ export type Stored<Value> = Json<Value> | (unknown extends Value ? never : Dropp
 // biome-ignore lint/suspicious/noConfusingVoidType: an effect may return nothing
 type Dropped<Value> = Value extends number | boolean | null | void ? never : undefined;
 
-type Json<Value> = 0 extends 1 & Value
+/** What JSON makes of a value. `unknown` for objects with methods. */
+export type Json<Value> = 0 extends 1 & Value
   ? Value
   : unknown extends Value
     ? unknown

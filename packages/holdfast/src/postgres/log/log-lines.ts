@@ -48,7 +48,7 @@ function valueText(value: unknown): string {
   return plain(text(value));
 }
 
-/** JSON has no form for an error, of which it would keep nothing, nor for a BigInt, of which it makes an exception. */
+/** JSON.stringify drops everything in an error, and throws on a BigInt. */
 function text(value: unknown): string {
   try {
     return JSON.stringify(value, (_, part) => worded(part)) ?? String(value);

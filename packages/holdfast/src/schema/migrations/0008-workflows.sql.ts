@@ -39,7 +39,7 @@ CREATE TABLE holdfast.inbox_steps (
   remaining integer,
   attempt   smallint,
   -- s step, S step with an undo, t transaction, T transaction with an undo, z sleep, w wait, c children, u undo,
-  -- ! undoing, # how often it was retried after it had undone what it did
+  -- ! undoing, # with how often it began anew as nth
   kind      "char" NOT NULL,
   name      text NOT NULL,
   value     jsonb,

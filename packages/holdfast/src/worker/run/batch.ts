@@ -178,7 +178,7 @@ async function complete<Value>(
   return value;
 }
 
-/** Aborted with the last job of which nothing was said: one that is done or failed has no limit left that could end. */
+/** Aborted once every unsettled job's signal is aborted; a job that is done or failed has no limit any more. */
 function whenNoneIsOpen(slots: readonly BatchSlot[]): AbortSignal {
   const none = new AbortController();
   const signalOf = ({ job }: BatchSlot) => (job as BatchJob<unknown>).signal;

@@ -5,6 +5,7 @@
  */
 import { hintQueue } from '../../fleet/wake.js';
 import { clearSuspects, type Pages, QUIET_MS, recover } from '../../maintenance/recover.js';
+import { hookedTypes } from '../../operate/dead-letter-hooks.js';
 import { isHeldUp } from '../../postgres/connect/transient.js';
 import type { Names } from '../../postgres/names.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
@@ -42,17 +43,26 @@ export function newRecovery(deps: Pick<SharedDeps, Shared>) {
   /** Returns what dead workers held, and what nobody renewed. Claims that were made by hand are searched on these pages. */
   async function recoverAll(names: Names, pages?: Pages): Promise<number> {
     try {
-      return await recoverSome(names, pages, true);
+      return await recoverSome(names, pages, []);
     } catch (error) {
-      // Perhaps the table of the queue that a dead letter tells of: the jobs that go back must not wait for it.
-      if (isHeldUp(error)) await recoverSome(names, pages, false);
+      if (isHeldUp(error)) await recoverOthers(names, pages);
       throw error;
     }
   }
 
-  const recoverSome = (names: Names, pages: Pages | undefined, exhausted: boolean) =>
+  /** Perhaps a dead letter waits for a table into which it is to write. Nobody else waits for that. */
+  async function recoverOthers(names: Names, pages: Pages | undefined): Promise<void> {
+    try {
+      await recoverSome(names, pages, await hookedTypes(engine, names));
+    } catch (error) {
+      // Or for the table that names the hooks, or for the run of which it is a child: those that go back do not.
+      if (isHeldUp(error)) await recoverSome(names, pages, ['']);
+    }
+  }
+
+  const recoverSome = (names: Names, pages: Pages | undefined, leave: readonly string[]) =>
     inChunks(MAX_ROWS, async (limit) => {
-      const how = { limit, recoverer: workerId(), exhausted, ...(pages && { pages }) };
+      const how = { limit, recoverer: workerId(), leave, ...(pages && { pages }) };
       const back = await recover(engine, names, how);
       // Cursors have passed these. Without the hint, polls find them.
       await hintQueue(engine, names, back).catch(() => undefined);

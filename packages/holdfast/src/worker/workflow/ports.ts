@@ -9,7 +9,13 @@ import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
 import type { NewMarker } from '../../workflow/marker.js';
 import { openGroup, outcomesOf, stands } from '../../workflow/rows/children.js';
-import { type Owner, progress, recordIn, restart } from '../../workflow/rows/record.js';
+import {
+  isDuplicate,
+  type Owner,
+  progress,
+  recordOne,
+  restart,
+} from '../../workflow/rows/record.js';
 import type { NewChildren, TurnPorts, TurnTransaction } from '../../workflow/turn/ports.js';
 import type { ContextDeps } from '../run/context-deps.js';
 import { jobState, leaseLost } from '../run/handler-context.js';
@@ -87,58 +93,58 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
   }
 
   /** The transaction of a step, on the caller's pool. */
-  async function transact(marker: Omit<NewMarker, 'value' | 'ms'>, work: TurnTransaction) {
+  async function transact(marker: Transacted, work: TurnTransaction) {
     const from = io.now();
-    let value: string | null = null;
     try {
       return await withClient(pool, async (client) => {
         let committing = false;
         try {
           await client.query('BEGIN');
-          value = await work(client);
-          const written = { ...marker, value, ms: Math.round(io.now() - from) };
-          const state = await recordIn(executor(client), names, owner, written);
-          if (state === 'lost') throw lost(`the transaction "${marker.name}"`);
-          if (state === 'stands') throw new Stands();
+          const made = await work(client);
+          const written = { ...marker, ...made, ms: Math.round(io.now() - from) };
+          const done = await recordOne(executor(client), names, { owner, marker: written });
+          if (!done) throw lost(`the transaction "${marker.name}"`);
+          if (done.stands) throw new Stands();
           committing = true;
           const ended = await client.query('COMMIT');
+          committing = false;
           if (ended?.command === 'ROLLBACK')
             throw jobState(
               `A query that failed broke the transaction "${marker.name}" of run ${id}, so nothing was committed. Wait for every query inside of the transaction.`,
             );
-          return value;
+          return { ...made, undoAsked: done.undoAsked };
         } catch (error) {
-          const unknown = committing && (error as { code?: unknown } | null)?.code === undefined;
           await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
-          if (unknown) throw new Unknown(error);
+          // Whatever it says: the answer may have been lost with the connection, or have come too late.
+          if (committing) throw new Unknown(error);
           throw error;
         }
       });
     } catch (error) {
       if (!(error instanceof Unknown) && !(error instanceof Stands)) throw error;
       const found = await standing(marker, error instanceof Unknown);
-      if (found) return found.value;
+      if (found) return found;
       throw error instanceof Unknown ? error.cause : lost(`the transaction "${marker.name}"`);
     }
   }
 
   /** What stands of a step whose COMMIT may have been done. `wait`: until the transaction that did it has ended. */
-  async function standing(marker: Omit<NewMarker, 'value' | 'ms'>, wait: boolean) {
+  async function standing(marker: Transacted, wait: boolean) {
     const asked = await untilDone(
       io.abandoned,
       async () => {
         const probe = async (tx: Queryable) => {
-          await recordIn(executor(tx), names, owner, { ...marker, value: null, ms: null });
+          const probed = { ...marker, value: null, ms: null, place: 0 };
+          await recordOne(executor(tx), names, { owner, marker: probed });
           throw new Probed();
         };
         if (wait)
           await own(probe).catch((error) => {
-            if (!(error instanceof Probed)) throw error;
+            if (!(error instanceof Probed) && !isDuplicate(error)) throw error;
           });
-        const history = await io.load({ owner });
-        return {
-          of: history.markers.find(({ name, place }) => name === marker.name && place !== null),
-        };
+        const { markers, undoAsked } = await io.load({ owner });
+        const found = markers.find(({ name, place }) => name === marker.name && place !== null);
+        return { of: found && { value: found.value, place: found.place as number, undoAsked } };
       },
       (error) => {
         if (!mayPass(error)) throw error;
@@ -205,6 +211,8 @@ async function prepareChildren(...[items, limits]: Parameters<typeof prepareJobs
     );
   return jobs;
 }
+
+type Transacted = Omit<NewMarker, 'value' | 'ms' | 'place'>;
 
 class Unknown extends Error {
   constructor(cause: unknown) {

@@ -7,7 +7,7 @@ import { Backoff, pause } from '../../postgres/connect/backoff.js';
 import { mayPass } from '../../postgres/connect/pool.js';
 import { isRefusedToAll, isTableLocked } from '../../postgres/connect/transient.js';
 import { MAX_ROWS } from '../../postgres/statement.js';
-import type { Owner } from '../../workflow/rows/record.js';
+import { isDuplicate, type Owner } from '../../workflow/rows/record.js';
 import type { SharedDeps } from '../deps.js';
 import { leaseLost } from '../run/handler-context.js';
 import { isAlive } from '../settle/settlements.js';
@@ -28,15 +28,24 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
   what: string,
   ask: (items: readonly Item[]) => Promise<ReadonlyMap<string, Answer>>,
 ) {
-  const { time, reportError, abandoned } = deps;
+  const { reportError, abandoned } = deps;
   const waiting: Waiting<Item, Answer>[] = [];
   let busy = false;
 
   async function drain(): Promise<void> {
     while (waiting.length > 0) {
       const worker = waiting[0]?.item.owner.workerId;
+      // A turn that has lost its run must not write under the fence of the one that has it now.
+      const generations = new Map<string, number>();
       let count = 0;
-      while (count < MAX_ROWS && waiting[count]?.item.owner.workerId === worker) count++;
+      while (count < MAX_ROWS) {
+        const owner = waiting[count]?.item.owner;
+        if (!owner || owner.workerId !== worker) break;
+        const { id, generation } = owner;
+        if ((generations.get(id) ?? generation) !== generation) break;
+        generations.set(id, generation);
+        count++;
+      }
       await send(waiting.splice(0, count));
     }
     busy = false;
@@ -57,7 +66,8 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
         return;
       } catch (error) {
         reportError(`${what} of ${group.length} runs`, error);
-        const passes = mayPass(error) || isRefusedToAll(error) || isTableLocked(error);
+        const passes =
+          mayPass(error) || isDuplicate(error) || isRefusedToAll(error) || isTableLocked(error);
         if (passes && !abandoned.aborted) await pause(backoff.nextMs(), abandoned);
         else if (group.length === 1 || passes) {
           for (const { reject } of group) reject(error);
@@ -79,6 +89,7 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
       waiting.push({ item, resolve, reject });
       if (busy) return;
       busy = true;
-      time.soon(() => void drain());
+      // Those of other runs that go on with the same answer come along.
+      process.nextTick(() => void drain());
     });
 }

@@ -25,7 +25,7 @@ export async function takeTurn(
   deps: ContextDeps,
 ): Promise<unknown> {
   const { held } = context;
-  const { version, attempts } = held.row;
+  const { version, attempts, crashes } = held.row;
   const body = bodies.get(version);
   const { runsIo } = deps;
   if (!body || !runsIo) {
@@ -34,7 +34,7 @@ export async function takeTurn(
   }
   const turn = new Turn(
     {
-      ...{ id: context.id, type: context.type, version, attempt: attempts },
+      ...{ id: context.id, type: context.type, version, attempt: attempts, crashes },
       maxAttempts: context.maxAttempts,
       isNew: held.generation === 1,
       createdAt: context.createdAt,
@@ -49,13 +49,9 @@ export async function takeTurn(
   );
   const flow = flowOf(turn, definition as never);
   // A lost run or a stopping worker ends the turn, whatever its body waits for.
-  context.signal.addEventListener(
-    'abort',
-    () => turn.stop({ kind: 'threw', error: context.signal.reason }),
-    {
-      once: true,
-    },
-  );
+  const stop = () => turn.stop({ kind: 'threw', error: context.signal.reason });
+  if (context.signal.aborted) stop();
+  else context.signal.addEventListener('abort', stop, { once: true });
   const end = await turn.run(() => body(flow as never, context.payload as never));
   switch (end.kind) {
     case 'returned':

@@ -5,7 +5,7 @@ import { checkKey } from '../../job/key.js';
 import { type Duration, durationMs, MAX_DELAY_MS } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { resolveRetry } from '../../job/retry.js';
-import { checkSignal, type Signals, type WorkflowDefinition } from '../definition.js';
+import { checkSignal, type WorkflowDefinition } from '../definition.js';
 import type {
   ChildrenOptions,
   Flow,
@@ -48,7 +48,7 @@ function triesOf(options: TryOptions & { undo?: AnyFunction }, where: string): T
 
 const parsed = (value: string | null) => (value === null ? undefined : JSON.parse(value));
 
-export function flowOf<Signal extends Signals, Input>(
+export function flowOf<Signal extends object, Input>(
   turn: Turn,
   definition: WorkflowDefinition<never, Signal>,
 ): Flow<Signal, Input> {
@@ -110,12 +110,15 @@ export function flowOf<Signal extends Signals, Input>(
           effect: (ask) =>
             tryAsked(turn, ask, {
               ...{ name, kind, tries, nth: ask.nth, records: true, intent: false },
-              once: async (about) => {
+              once: async (about, commits) => {
                 const { nth } = ask;
                 const attempt = about.attempt > 1 ? about.attempt : null;
-                await turn.transact({ name, kind, nth, attempt }, async (tx) =>
-                  encoded(await work(tx as never, about as never), name, of.maxBytes),
-                );
+                await turn.transact({ name, kind, nth, attempt }, async (tx) => {
+                  const made = await work(tx as never, about as never);
+                  const value = encoded(made, name, of.maxBytes);
+                  commits();
+                  return value;
+                });
                 return null;
               },
             }),
@@ -186,7 +189,8 @@ export function flowOf<Signal extends Signals, Input>(
             }
             turn.spawned(ask);
           },
-          decode: async (_, outcomes) => childrenResults(inputs.length, await outcomes()),
+          decode: async (value, outcomes) =>
+            childrenResults(JSON.parse(value as string).count, await outcomes()),
         };
       });
     },

@@ -16,10 +16,13 @@ export interface TurnPorts {
     readonly first: boolean;
     readonly waits: readonly NewWait[];
   }): Promise<Suspended>;
-  /** From now on the run has all its attempts again. */
+  /** From now on the run has all its attempts again, and is not suspected of having ended its workers. */
   progress(): Promise<void>;
-  /** Commits what `work` writes together with the marker, whose value it returns as JSON. Returns the value that stands. */
-  transact(marker: Omit<NewMarker, 'value' | 'ms'>, work: TurnTransaction): Promise<string | null>;
+  /** Commits what `work` writes together with the marker. Returns what stands: an earlier try may have committed after all. */
+  transact(
+    marker: Omit<NewMarker, 'value' | 'ms' | 'place'>,
+    work: TurnTransaction,
+  ): Promise<Committed & { readonly undoAsked: string | null }>;
   /** Writes the children and the open marker that counts them. */
   spawn(children: NewChildren): Promise<void>;
   /** Those that left anything: how each ended. */
@@ -33,7 +36,13 @@ export interface TurnPorts {
   now(): number;
 }
 
-export type TurnTransaction = (tx: pg.PoolClient) => Promise<string | null>;
+/** A value, as JSON, and its place among all that ended. */
+export interface Committed {
+  readonly value: string | null;
+  readonly place: number;
+}
+
+export type TurnTransaction = (tx: pg.PoolClient) => Promise<Committed>;
 
 export interface TriedStep {
   /** Of an undo that of the step that it undoes. */
@@ -63,6 +72,8 @@ export interface TurnOf {
   readonly type: string;
   readonly version: number;
   readonly attempt: number;
+  /** How often it vanished with its worker since it last got on. */
+  readonly crashes: number;
   readonly maxAttempts: number;
   /** Nothing of it can be recorded yet. */
   readonly isNew: boolean;

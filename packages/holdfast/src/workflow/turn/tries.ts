@@ -14,20 +14,25 @@ import type { Working } from './working.js';
 /** Up to this the handler is kept. */
 const SHORT_MS = 250;
 
+/** `commits`: what it does in a transaction is done, and will be committed now. Throws if it must not be any more. */
+type Once = (about: StepAbout, commits: () => void) => Promise<string | null>;
+
 export interface Trying {
   readonly name: string;
   readonly kind: Kind;
   readonly nth: number;
   readonly tries: Tries;
   /** Does it once and returns its value as JSON. `record`: it writes the marker by itself. */
-  readonly once: (about: StepAbout) => Promise<string | null>;
+  readonly once: Once;
   readonly records: boolean;
   readonly intent: boolean;
 }
 
 /** `recorded`; or `later`: it is to be tried again after so long, and this is what is written meanwhile. */
 export type Tried =
-  | { readonly how: 'recorded'; readonly failed: boolean }
+  | { readonly how: 'recorded' }
+  /** The run is to be undone, so it was not tried. */
+  | { readonly how: 'dropped' }
   | { readonly how: 'later'; readonly attempt: number; readonly ms: number; readonly error: string }
   | { readonly how: 'rejected'; readonly error: unknown };
 
@@ -39,6 +44,8 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
     await turn.record({ name, kind, nth, ...none }, true);
   }
   for (let attempt = (open?.attempt ?? 0) + 1; ; attempt++) {
+    // Cancelled meanwhile: this effect does not begin.
+    if (kind !== 'u' && turn.journal.undoReason !== null) return { how: 'dropped' };
     const from = turn.ports.now();
     const marker = (value: string | null, error: string | null) => ({
       ...{ name, kind, nth, value, error },
@@ -48,16 +55,19 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
     try {
       const value = await watched(turn, what, attempt);
       if (!what.records) await record(turn, marker, value);
-      return { how: 'recorded', failed: false };
+      return { how: 'recorded' };
     } catch (error) {
       if (turn.isOver || turn.of.signal.aborted || isLost(error)) throw error;
-      if (error instanceof Cancel) return { how: 'rejected', error };
+      if (error instanceof Cancel && kind !== 'u') return { how: 'rejected', error };
       const spent = !(error instanceof Snooze);
       const final =
-        error instanceof DeadLetter || isRefused(error) || (spent && attempt >= tries.maxAttempts);
+        error instanceof DeadLetter ||
+        error instanceof Cancel ||
+        isRefused(error) ||
+        (spent && attempt >= tries.maxAttempts);
       if (final) {
         await turn.record(marker(null, kept(error)));
-        return { how: 'recorded', failed: true };
+        return { how: 'recorded' };
       }
       const ms = delayOf(tries, attempt, error);
       turn.of.log.warn({ step: name, attempt, retryInMs: ms, err: String(error) }, 'a step failed');
@@ -105,19 +115,28 @@ function watched(turn: Working, what: Trying, attempt: number): Promise<string |
 async function limited(turn: Working, what: Trying, attempt: number): Promise<string | null> {
   const { timeoutMs } = what.tries;
   const key = keyOf(turn, what.name);
-  if (timeoutMs === null) return what.once({ key, attempt, signal: turn.of.signal });
+  const lives = turn.of.signal;
+  if (timeoutMs === null)
+    return what.once({ key, attempt, signal: lives }, () => lives.throwIfAborted());
   const own = new AbortController();
-  const signal = AbortSignal.any([turn.of.signal, own.signal]);
+  const signal = AbortSignal.any([lives, own.signal]);
+  let committing = false;
+  const doing = what.once({ key, attempt, signal }, () => {
+    signal.throwIfAborted();
+    committing = true;
+  });
   const over = new AbortController();
   const late = turn.ports.pause(timeoutMs, over.signal).then(() => {
     const text = `The step "${what.name}" did not end within its time limit of ${timeoutMs} ms; its signal was aborted, and it counts as failed.`;
     const error = new HoldfastError('STEP_TIMEOUT', text);
+    // It is being recorded: whatever comes of that stands.
+    if (committing) return doing;
     if (!over.signal.aborted) own.abort(error);
     throw error;
   });
   late.catch(() => {});
   try {
-    return await Promise.race([what.once({ key, attempt, signal }), late]);
+    return await Promise.race([doing, late]);
   } finally {
     over.abort();
   }
@@ -140,10 +159,11 @@ export function encoded(value: unknown, name: string, maxBytes: number): string 
 export async function tryAsked(turn: Working, ask: Ask, what: Trying): Promise<void> {
   const tried = await tryUntil(turn, what);
   if (tried.how === 'rejected') return ask.reject(tried.error);
-  if (tried.how === 'recorded') return;
+  if (tried.how !== 'later') return;
   const { name, kind, nth } = what;
   const { attempt, ms, error } = tried;
   ask.wait = { name, kind, nth, attempt, ms, error };
   const none = { place: null, remaining: null, value: null };
-  turn.journal.open.set(name, { name, kind, nth, attempt, error, dueInMs: ms, ...none });
+  const open = { name, kind, nth, attempt, error, dueInMs: ms, ...none };
+  turn.journal.setOpen(open, turn.ports.now());
 }

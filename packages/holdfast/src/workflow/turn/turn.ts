@@ -7,19 +7,26 @@
  */
 import { HoldfastError } from '../../job/errors/errors.js';
 import { kept, namedTwice, notAsked, otherKind, StepFailed } from '../errors.js';
-import type { Marker, NewMarker, NewWait } from '../marker.js';
+import type { Marker, NewWait, Unplaced } from '../marker.js';
 import type { Suspended } from '../rows/suspend.js';
 import { Ask, type AskOf } from './ask.js';
 import { endOf, type TurnEnd } from './end.js';
 import { Journal } from './journal.js';
-import type { TurnOf, TurnPorts, TurnTransaction } from './ports.js';
+import type { TurnOf, TurnPorts } from './ports.js';
+import { NONE, Recorder } from './recorder.js';
 import { undoAll } from './undo.js';
 import type { Working } from './working.js';
 
 /** So long a body may take for things of its own before it asks for what is recorded. */
 const GRACE_MS = 500;
-const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
-const NONE = { remaining: null, dueInMs: null, error: null } as const;
+/** The same while it asks for nothing new either, so that nothing can go wrong meanwhile. */
+const PATIENCE_MS = 20 * GRACE_MS;
+/** A timer of the process may be early by so much. */
+const SLACK_MS = 2;
+/** Goes on under the fake timers of a test, which would stand still. */
+const soon = process.nextTick;
+/** Resolves when no promise can get on without the world. */
+const tick = () => new Promise<void>((resolve) => soon(resolve));
 
 type Ended = { readonly value: unknown } | { readonly error: unknown };
 
@@ -28,8 +35,7 @@ export class Turn implements Working {
   readonly ports: TurnPorts;
   readonly journal = new Journal();
   readonly asks = new Map<string, Ask>();
-  /** Of turns without progress. */
-  attempt: number;
+  readonly #recorder: Recorder;
   /** What the body asked for and nobody has begun. */
   #fresh: Ask[] = [];
   #nth = 0;
@@ -43,18 +49,34 @@ export class Turn implements Working {
   #end: TurnEnd | null = null;
   #restarts: { readonly input: unknown } | null = null;
   #finish: (end: TurnEnd) => void = () => {};
+  readonly #finished = new Promise<TurnEnd>((resolve) => {
+    this.#finish = resolve;
+  });
 
   constructor(of: TurnOf, ports: TurnPorts) {
     this.of = of;
     this.ports = ports;
-    this.attempt = of.attempt;
+    this.#recorder = new Recorder(of, ports, this.journal, () => this.pump());
   }
 
+  /** Of turns without progress. */
+  get attempt(): number {
+    return this.#recorder.attempt;
+  }
+
+  /** May be stopped at any time, also before it runs. */
   async run(body: () => unknown): Promise<TurnEnd> {
-    if (!this.of.isNew) this.journal.remember(await this.ports.load());
-    const finished = new Promise<TurnEnd>((resolve) => {
-      this.#finish = resolve;
-    });
+    if (!this.#isOver) await this.#start(body);
+    return this.#finished;
+  }
+
+  async #start(body: () => unknown): Promise<void> {
+    if (!this.of.isNew) {
+      // What fails here fails before the body was called.
+      const history = await Promise.race([this.ports.load(), this.#finished]);
+      if ('kind' in history) return;
+      this.journal.remember(history, this.ports.now());
+    }
     const ended = (how: Ended) => {
       this.#body = how;
       this.pump();
@@ -65,7 +87,6 @@ export class Turn implements Working {
       (error) => ended({ error }),
     );
     this.pump();
-    return finished;
   }
 
   get isOver(): boolean {
@@ -160,7 +181,7 @@ export class Turn implements Working {
     return undefined;
   }
 
-  /** Those of which nothing is recorded. */
+  /** Those without a record. */
   get #new(): Ask[] {
     return this.#fresh.filter(({ over, name }) => !over && !this.journal.find(name));
   }
@@ -168,16 +189,23 @@ export class Turn implements Working {
   /** The body does not ask for what is recorded. It may be busy with something of its own. */
   #isGraceOver(): boolean {
     if (this.#body) return true;
-    if (this.#new.length === 0 && this.journal.undoReason === null) return false;
+    const isSure = this.#new.length > 0 || this.journal.undoReason !== null;
+    if (!isSure && this.#unanswered.length === 0) return false;
     const now = this.ports.now();
     this.#missingSince ??= now;
-    if (now - this.#missingSince >= GRACE_MS) return true;
+    if (now - this.#missingSince >= (isSure ? GRACE_MS : PATIENCE_MS)) return true;
     void this.ports.pause(GRACE_MS / 5, this.of.signal).then(() => this.pump());
     return false;
   }
 
+  /** The body has asked for them and may be waiting for them. */
+  get #unanswered(): Ask[] {
+    return [...this.asks.values()].filter(({ over }) => !over);
+  }
+
   #changed({ name, kind }: Marker): HoldfastError {
-    const asked = this.#new.map((one) => one.name);
+    const fresh = this.#new;
+    const asked = (fresh.length > 0 ? fresh : this.#unanswered).map((one) => one.name);
     return notAsked(name, kind, this.#body ? null : asked);
   }
 
@@ -190,8 +218,9 @@ export class Turn implements Working {
       const { effect, kind } = ask.of;
       if (ask.over || (body && !effect)) continue;
       ask.begun = true;
-      // A group whose children were written only waits for them.
+      // A group whose children were written only waits for them, and a step that failed for its time.
       if (!effect || (kind === 'c' && this.journal.open.has(ask.name))) continue;
+      if (this.journal.dueInMs(ask.name, this.ports.now()) > SLACK_MS) continue;
       began = true;
       this.#running++;
       effect(ask).then(
@@ -207,35 +236,12 @@ export class Turn implements Working {
     this.pump();
   }
 
-  async record(marker: Omit<NewMarker, 'place' | 'first'>, isIntent = false): Promise<void> {
-    const { journal } = this;
-    const place = isIntent ? null : journal.takePlace();
-    const undoAsked = await this.ports.record({ ...marker, place, first: journal.isEmpty });
-    await this.#recorded({ ...NONE, ...marker, place });
-    journal.askToUndo(undoAsked);
+  record(marker: Unplaced, isIntent = false): Promise<void> {
+    return this.#recorder.record(marker, isIntent);
   }
 
-  async #recorded(marker: Marker): Promise<void> {
-    if (this.attempt > 1) {
-      await this.ports.progress();
-      this.attempt = 1;
-    }
-    this.journal.add(marker);
-    this.pump();
-  }
-
-  async transact(
-    marker: Pick<NewMarker, 'name' | 'kind' | 'nth' | 'attempt'>,
-    work: TurnTransaction,
-  ): Promise<void> {
-    const place = this.journal.takePlace();
-    try {
-      const written = { ...marker, place, error: null, first: this.journal.isEmpty };
-      const value = await this.ports.transact(written, work);
-      await this.#recorded({ ...NONE, ...marker, place, value });
-    } finally {
-      this.journal.leavePlace(place);
-    }
+  transact(...of: Parameters<Recorder['transact']>): Promise<void> {
+    return this.#recorder.transact(...of);
   }
 
   /** The children are written, and the run waits for them from now on. */
@@ -258,14 +264,15 @@ export class Turn implements Working {
     if (suspended.state === 'asleep')
       return this.stop({ kind: 'asleep', dueInMs: suspended.dueInMs });
     // Steps that are due again.
-    if (suspended.arrived.length === 0)
-      for (const ask of waiting) if (ask.of.tries) this.#fresh.push(ask);
+    const now = this.ports.now();
+    for (const ask of waiting)
+      if (ask.of.tries && this.journal.dueInMs(ask.name, now) <= SLACK_MS) this.#fresh.push(ask);
     this.#again = true;
   }
 
   async suspend(waits: readonly NewWait[]): Promise<Suspended> {
     const { journal } = this;
-    const of = { place: journal.place, first: journal.isEmpty, waits };
+    const of = { place: journal.known, first: journal.isEmpty, waits };
     const suspended = await this.ports.suspend(of);
     if (suspended.state === 'asleep') return suspended;
     if (waits.length > 0) journal.isEmpty = false;

@@ -6,7 +6,7 @@
 
 import type { UndoReason } from '../errors.js';
 import type { UndoAbout } from '../flow.js';
-import { type Marker, UNDOING, undoOf } from '../marker.js';
+import { type Marker, type NewWait, UNDOING, undoOf } from '../marker.js';
 import type { Ask, Undo } from './ask.js';
 import type { TurnEnd } from './end.js';
 import { tryUntil } from './tries.js';
@@ -39,10 +39,8 @@ export async function undoAll(
 ): Promise<TurnEnd> {
   await begin(turn, why);
   const all = undoables(turn);
-  // The code does not ask for these any more, so nobody knows how to undo them.
-  const strange = [...turn.journal.open.values()].filter(
-    ({ name, kind }) => (kind === 'S' || kind === 'T') && !turn.asks.has(name),
-  );
+  // The code does not ask for these any more, or not with an undo, so nobody knows how to undo them.
+  const strange = turn.journal.effects.filter(({ name }) => !turn.asks.get(name)?.of.undo);
   for (const [at, { ask, undo, marker }] of all.entries()) {
     const name = undoOf(ask.name);
     let done = turn.journal.undone.get(name);
@@ -61,7 +59,7 @@ export async function undoAll(
   }
   if (strange.length > 0) {
     const names = strange.map(({ name }) => name);
-    return dead('The code does not ask for every step that is to be undone. ', why, all, names);
+    return dead('The code has no undo for every step that is to be undone. ', why, all, names);
   }
   if ('cancelled' in why) return { kind: 'cancelled', reason: why.cancelled };
   if (all.length === 0 && end !== null) return end;
@@ -108,29 +106,45 @@ async function undoOne(
   const run = (tx: unknown, about: object) =>
     undo.run(tx, value, { ...about, outcome } as UndoAbout);
   const tries = ask.of.tries ?? { maxAttempts: 5, timeoutMs: null, delayMs: () => 1_000 };
+  const asleep = await untilDue(turn, name, []);
+  if (asleep) return asleep;
   for (;;) {
     const tried = await tryUntil(turn, {
       ...{ name, kind: 'u', nth, tries, intent: false, records: undo.inTransaction },
-      once: async (about) => {
+      once: async (about, commits) => {
         if (!undo.inTransaction) {
           await run(null, about);
           return null;
         }
         await turn.transact({ name, kind: 'u', nth, attempt: about.attempt }, async (tx) => {
           await run(tx, about);
+          commits();
           return null;
         });
         return null;
       },
     });
-    if (tried.how === 'rejected') return { kind: 'threw', error: tried.error };
-    if (tried.how === 'recorded') return null;
+    if (tried.how !== 'later') return null;
     const { attempt, ms, error } = tried;
-    turn.journal.open.set(name, {
-      ...{ name, kind: 'u', nth, attempt, error, dueInMs: ms },
-      ...{ place: null, remaining: null, value: null },
-    });
-    const again = await turn.suspend([{ name, kind: 'u', nth, attempt, ms, error }]);
-    if (again.state === 'asleep') return { kind: 'asleep', dueInMs: again.dueInMs };
+    const open = { place: null, remaining: null, value: null };
+    const marker = { name, kind: 'u', nth, attempt, error, dueInMs: ms, ...open } as const;
+    turn.journal.setOpen(marker, turn.ports.now());
+    const asleep = await untilDue(turn, name, [{ name, kind: 'u', nth, attempt, ms, error }]);
+    if (asleep) return asleep;
   }
+}
+
+/** Of an undo that failed. Null: it is due. */
+async function untilDue(
+  turn: Working,
+  name: string,
+  waits: readonly NewWait[],
+): Promise<TurnEnd | null> {
+  let written = waits;
+  while (written.length > 0 || turn.journal.dueInMs(name, turn.ports.now()) > 0) {
+    const suspended = await turn.suspend(written);
+    if (suspended.state === 'asleep') return { kind: 'asleep', dueInMs: suspended.dueInMs };
+    written = [];
+  }
+  return null;
 }

@@ -1,10 +1,11 @@
 /** The turn, as far as those know it who try its steps and undo them. */
 
-import type { Marker, NewMarker, NewWait } from '../marker.js';
+import type pg from 'pg';
+import type { Marker, NewWait, Unplaced } from '../marker.js';
 import type { Suspended } from '../rows/suspend.js';
 import type { Ask } from './ask.js';
 import type { Journal } from './journal.js';
-import type { TurnOf, TurnPorts, TurnTransaction } from './ports.js';
+import type { TurnOf, TurnPorts } from './ports.js';
 
 export interface Working {
   readonly of: TurnOf;
@@ -13,11 +14,11 @@ export interface Working {
   readonly asks: ReadonlyMap<string, Ask>;
   readonly isOver: boolean;
   /** Writes a marker. The body hears of one that has a place; an intent has none. */
-  record(marker: Omit<NewMarker, 'place' | 'first'>, isIntent?: boolean): Promise<void>;
-  /** A marker that commits together with what `work` writes. */
+  record(marker: Unplaced, isIntent?: boolean): Promise<void>;
+  /** A marker that commits together with what `work` writes. It returns the value as JSON. */
   transact(
     marker: Pick<Marker, 'name' | 'kind' | 'nth' | 'attempt'>,
-    work: TurnTransaction,
+    work: (tx: pg.PoolClient) => Promise<string | null>,
   ): Promise<void>;
   /** Puts the run to sleep, or takes what has arrived. */
   suspend(waits: readonly NewWait[]): Promise<Suspended>;

@@ -95,7 +95,7 @@ export async function run(call: Call): Promise<number> {
   else await out.line(`${moved.toLocaleString('en')} replayed`);
   if (error) throw new Partly(error, soFar(moved, 'replayed'));
   if (keyTaken > 0)
-    out.note(`${many(keyTaken, 'job')} stayed: the idempotency key stands for another job now.`);
+    out.note(`${many(keyTaken, 'job')} stayed: another job has the idempotency key now.`);
   if (!finished) out.note('Interrupted. The same command goes on with the rest.');
   if (!finished) return EXIT.interrupted;
   return all && (args.length === 0 || moved === matched) ? EXIT.ok : EXIT.failed;

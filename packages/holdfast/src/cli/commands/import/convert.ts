@@ -8,10 +8,12 @@ import { MAX_DELAY_MS } from '../../../job/options/duration.js';
 import { encodePayload } from '../../../job/payload.js';
 import { uuidv7 } from '../../../job/uuid.js';
 import { UsageError } from '../../failures.js';
-import type { SourceJob } from './source.js';
+import type { SourceJob } from './sources/source.js';
 
 /** The key, or what the payload lacks for it; `lacks` is empty where there is a key. */
 export type KeyOf = (payload: unknown) => { readonly key: string | null; readonly lacks: string };
+
+const MAX_ATTEMPTS = 10_000;
 
 export interface Target {
   /** `pg-boss`, for the import key. */
@@ -23,8 +25,6 @@ export interface Target {
   readonly groups: boolean;
   readonly maxPayloadBytes: number;
 }
-
-const MAX_ATTEMPTS = 10_000;
 
 export class Stays extends Error {}
 
@@ -50,7 +50,15 @@ export interface Converted {
   readonly to: Imported;
   /** What of --key its payload lacks; empty: nothing. */
   readonly lacks: string;
+  /** What is lost because of where it goes. */
+  readonly losses: readonly string[];
 }
+
+const GROUP = 'the group is not moved: only a queue whose keys take turns has groups';
+const DEAD_KEY = 'the unique key of a dead letter is not moved: it stands for nobody';
+const GIVEN_KEY = 'its own partition key is not moved: --key gives another';
+const CUT = 'the end of its error is not moved: it is too long';
+const FEWER = `more than ${MAX_ATTEMPTS} attempts are not moved: that is the most here`;
 
 /** Throws Stays with a reason that many jobs can share. */
 export function convert(job: SourceJob, target: Target): Converted {
@@ -88,14 +96,21 @@ export function convert(job: SourceJob, target: Target): Converted {
       maxAttempts: Math.min(Math.max(job.maxAttempts, job.dead ? 1 : attempts + 1), MAX_ATTEMPTS),
       ...{ delayMs: 0, runAt: dueOf(job.runAt), limitKey: null },
       idempotencyKey: once?.as === 'idempotency' ? once.key : null,
-      // What has ended stands for nobody: a job that waits under its key is another one.
+      // A job that has ended frees its key: a job that waits under it is another one.
       unique:
         once && once.as !== 'idempotency' && !job.dead
           ? { key: once.key, while: once.as as 'pending', onConflict: 'ignore', windowMs: null }
           : null,
     },
   };
-  return { to, lacks };
+  const losses = [
+    job.group !== null && group === null && GROUP,
+    once && once.as !== 'idempotency' && job.dead && DEAD_KEY,
+    target.key && job.partitionKey !== null && GIVEN_KEY,
+    job.error !== null && Buffer.byteLength(job.error) > MAX_BYTES && CUT,
+    Math.max(job.attempts, job.maxAttempts) > MAX_ATTEMPTS && FEWER,
+  ].filter((one): one is string => typeof one === 'string');
+  return { to, lacks, losses };
 }
 
 function dueOf(runAt: string | null): string | null {

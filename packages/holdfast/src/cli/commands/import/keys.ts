@@ -1,7 +1,7 @@
 /** `--key 'order:{customer.id}'`: the partition key of a job, made of its payload, and the jobs that get none. */
 import { Failure, UsageError } from '../../failures.js';
 import { convert, type KeyOf, Stays, type Target } from './convert.js';
-import type { Source } from './source.js';
+import type { Source } from './sources/source.js';
 
 export function keyTemplate(text: string | undefined): KeyOf | null {
   if (text === undefined) return null;

@@ -19,9 +19,9 @@ import { countOption } from '../../parse/values.js';
 import { Progress } from '../../print/progress.js';
 import { type Converted, convert, Stays, type Target, typesOf } from './convert.js';
 import { keyTemplate, refuseKeyless } from './keys.js';
-import { withRights } from './postgres-source.js';
 import { type Moving, moveSchedules } from './schedules.js';
-import type { Batch, SourceJob, Wanted } from './source.js';
+import { withRights } from './sources/postgres-source.js';
+import type { Batch, SourceJob, Wanted } from './sources/source.js';
 import { Tally } from './tally.js';
 
 type Kind = 'pg-boss' | 'graphile-worker' | 'bullmq';
@@ -91,7 +91,7 @@ async function open(call: Call, kind: Kind, wanted: Wanted) {
       throw new UsageError(
         'Say where its Redis is: --from redis://127.0.0.1:6379. Nothing was moved.',
       );
-    const source = await (await import('./bullmq.js')).bullmq(from, schema, wanted);
+    const source = await (await import('./sources/bullmq.js')).bullmq(from, schema, wanted);
     return { source, close: () => source.close() };
   }
   checkUrl(from, '--from');
@@ -107,8 +107,8 @@ async function open(call: Call, kind: Kind, wanted: Wanted) {
       `USAGE on schema "${schema}" and SELECT on its tables`,
       async () =>
         kind === 'pg-boss'
-          ? (await import('./pg-boss.js')).pgBoss(place, wanted)
-          : (await import('./graphile-worker.js')).graphileWorker(place, wanted),
+          ? (await import('./sources/pg-boss.js')).pgBoss(place, wanted)
+          : (await import('./sources/graphile-worker.js')).graphileWorker(place, wanted),
     );
     return { source, close };
   } catch (error) {
@@ -126,6 +126,7 @@ async function all(moving: Moving, byTime: boolean): Promise<number> {
     if (!moving.dry && target.key) await refuseKeyless(source, target, signal);
     // First: a scheduler that is removed takes its next job with it.
     await moveSchedules(moving);
+    for (const { text, noun } of await source.losses()) tally.warn(text, noun);
     for (const { jobs, ...line } of await source.staying())
       tally.add({ ...line, becomes: null }, jobs);
     if (signal.aborted) return tell(moving);
@@ -160,7 +161,7 @@ interface Movable extends Converted {
 const WHY = {
   written: null,
   known: 'moved by an earlier import',
-  folded: 'its key stands for a job here',
+  folded: 'a job here has its key already',
   refused: 'Postgres cannot store its payload',
 };
 
@@ -184,14 +185,15 @@ async function moveBatch(moving: Moving, batch: Batch): Promise<() => number> {
     dry || keep || here.length === 0 ? 0 : await batch.remove(here.map(({ from }) => from.id));
   return () => {
     tally.both += both;
-    for (const [n, { from, to, lacks }] of movable.entries()) {
+    for (const [n, { from, to, lacks, losses }] of movable.entries()) {
       const outcome = outcomes[n] as Outcome;
       const becomes = outcome === 'refused' ? null : to.job.type;
       tally.add({ from: from.from, state: from.state, becomes, why: WHY[outcome] });
       if (outcome === 'refused') continue;
       tally[outcome === 'written' ? 'moved' : outcome]++;
       if (target.key && outcome === 'written') tally.keyless.add(lacks);
-      for (const warning of from.warnings) tally.warn(warning);
+      for (const loss of from.warnings) tally.warn(loss);
+      for (const loss of losses) tally.warn(loss);
     }
     for (const { from, why } of staying)
       tally.add({ from: from.from, state: from.state, becomes: null, why });

@@ -7,7 +7,7 @@ import { checkSchedule } from '../../../schedule/options.js';
 import { putSchedules } from '../../../schedule/write.js';
 import type { Call } from '../../command.js';
 import type { Target } from './convert.js';
-import type { Query, Source, SourceSchedule } from './source.js';
+import type { Query, Source, SourceSchedule } from './sources/source.js';
 import type { Tally } from './tally.js';
 
 export interface Moving {
@@ -46,8 +46,9 @@ async function move({ call, source, target, queue, dry, keep }: Moving, one: Sou
     const schedule = await checkSchedule(
       name,
       {
-        ...(cron === null ? { every: everyMs as number } : { cron }),
-        ...(cron !== null && timezone !== null && { timezone }),
+        ...(cron === null
+          ? { every: everyMs as number }
+          : { cron, ...(timezone !== null && { timezone }) }),
         job: job(type, { queue }),
         payload: one.payload as never,
         ...(key !== null && { partitionKey: key }),

@@ -30,7 +30,7 @@ const columns: readonly TableColumn<Line>[] = [
 
 export class Tally {
   readonly #lines = new Map<string, Line>();
-  readonly #warnings = new Map<string, { noun: string; times: number }>();
+  readonly #warnings = new Map<string, { text: string; noun: string; times: number }>();
   /** Of the jobs that move, with --key. */
   readonly keyless = new Keyless();
   moved = 0;
@@ -53,15 +53,17 @@ export class Tally {
   }
 
   warn(text: string, noun = 'job', times = 1): void {
-    const { times: before } = this.#warnings.get(text) ?? { times: 0 };
-    this.#warnings.set(text, { noun, times: before + times });
+    // A job and a schedule can lose the same: each is counted by itself.
+    const key = `${noun} ${text}`;
+    const { times: before } = this.#warnings.get(key) ?? { times: 0 };
+    this.#warnings.set(key, { text, noun, times: before + times });
   }
 
   async print(out: Output): Promise<void> {
     const lines = [...this.#lines.values()];
     if (lines.length > 0) await out.rows(lines, columns);
     for (const line of this.keyless.lines()) out.note(`Warning: ${line}.`);
-    for (const [text, { noun, times }] of this.#warnings)
+    for (const { text, noun, times } of this.#warnings.values())
       out.note(`Warning: ${many(times, noun)}: ${text}.`);
   }
 }

@@ -104,7 +104,7 @@ export async function run(call: Call): Promise<void> {
   if (enqueued.some(({ replaced }) => replaced))
     out.note('That job waited under this unique key; it was replaced.');
   else if (enqueued.some(({ deduplicated }) => deduplicated))
-    out.note('This key stands for that job already; nothing was added.');
+    out.note('A job with this key exists already; nothing was added.');
   if (given.flag('lines') && given.text('partition-key') !== undefined && row?.ordering === 'none')
     out.note(`"${queue}" is read by time: jobs of one key may run side by side there.`);
   if (given.flag('lines')) out.note(`${many(enqueued.length, 'job')} enqueued.`);

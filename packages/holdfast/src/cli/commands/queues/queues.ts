@@ -1,6 +1,7 @@
 /** `holdfast queues ls | create | pause | resume`; `set` and `drop` are in queue-settings.ts. */
 import { turnQueue } from '../../../api/act/acts.js';
-import { makeQueue, partOf } from '../../../api/act/queue-settings.js';
+import { type PauseOptions, partOf } from '../../../api/act/pause.js';
+import { makeQueue } from '../../../api/act/queue-settings.js';
 import { openQueues, queueFigures } from '../../../inspect/queue/overview.js';
 import type { QueueRow } from '../../../inspect/queue/queues.js';
 import { describePaused, isPartlyPaused } from '../../../inspect/queue/queues.js';
@@ -34,7 +35,8 @@ export async function runCreate({ args, given, session, out }: Call): Promise<vo
 
 async function pause({ args, given, session, out }: Call, paused: boolean): Promise<void> {
   const name = args[0] as string;
-  const part = partOf(defined({ type: given.text('type'), key: given.text('partition-key') }));
+  const asked = defined({ type: given.text('type'), key: given.text('partition-key') });
+  const part = partOf(asked as object as PauseOptions);
   const [before] = (await session.queues([name])) as [QueueRow];
   const options = actOptions(given);
   const was = await turnQueue(session.pool, session.names(name), paused, options, part);

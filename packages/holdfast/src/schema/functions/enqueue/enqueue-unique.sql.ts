@@ -66,10 +66,10 @@ BEGIN
           -- Written anew and not updated, so that workers get the hint that an insert sends.
           DELETE FROM holdfast.inbox AS i WHERE i.id = waiting.id;
           INSERT INTO holdfast.inbox (id, position, created_at, available_at, partition_bucket, type, partition_key,
-            payload, priority, max_attempts, headers, version, group_key, limit_key, parked)
+            payload, priority, max_attempts, headers, version, group_key, limit_key, unique_key, parked)
           VALUES (waiting.id, waiting.position, waiting.created_at, a_due, waiting.partition_bucket,
             a_type, waiting.partition_key, a_payload, a_priority, a_max_attempts, a_headers, a_version,
-            waiting.group_key, a_limit_key, false);
+            waiting.group_key, a_limit_key, a_unique, false);
           o_outcome := 'replaced';
         END IF;
         RETURN;
@@ -78,9 +78,9 @@ BEGIN
   END LOOP;
 
   INSERT INTO holdfast.inbox (id, position, available_at, partition_bucket, type, partition_key, payload, priority,
-    max_attempts, headers, version, group_key, limit_key, parked)
+    max_attempts, headers, version, group_key, limit_key, unique_key, parked)
   VALUES (a_id, coalesce(a_position, nextval('holdfast.inbox_position_seq')), a_due, a_bucket, a_type, a_key, a_payload,
-    a_priority, a_max_attempts, a_headers, a_version, a_group, a_limit_key, false);
+    a_priority, a_max_attempts, a_headers, a_version, a_group, a_limit_key, a_unique, false);
   UPDATE holdfast.inbox_unique AS u
   SET jobs = live || a_id,
       kept_until = CASE WHEN a_while = 'kept' THEN statement_timestamp() + coalesce(a_window,

@@ -6,7 +6,8 @@ export const arrive: FunctionFile = {
   of: 'queue',
   text: `
 -- Of a run whose row the caller has locked: what it waits for and is there gets the next places after \`last\`. Signals, each
--- taken by the wait that asked first; times that have come; groups whose last child has ended.
+-- taken by the wait that asked first; times that have come; groups whose last child has ended. What has a
+-- place beyond \`last\` comes first: it ended, and the answer that said so was lost.
 CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer)
   RETURNS TABLE (name text, place integer, value text)
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $fn$
@@ -16,16 +17,24 @@ DECLARE
   taken jsonb;
 BEGIN
   FOR step IN
-    SELECT s.name, s.kind, s.value, s.remaining, s.due_at FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND s.place IS NULL AND s.kind IN ('w', 'z', 'c') ORDER BY s.kind <> 'w', s.nth
+    SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
+    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
+    ORDER BY s.place, s.kind <> 'w', s.nth
   LOOP
+    IF step.place IS NOT NULL THEN
+      name := step.name; place := step.place; value := step.value::text; last := step.place;
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
     taken := NULL;
     IF step.kind = 'w' THEN
       UPDATE holdfast.inbox_signals AS g SET taken_by = step.name, seen = true
       WHERE g.run_id = run AND g.id = (
         SELECT f.id FROM holdfast.inbox_signals AS f
         WHERE f.run_id = run AND f.taken_by IS NULL AND step.value ? f.name ORDER BY f.id LIMIT 1)
-      RETURNING jsonb_build_object('name', g.name, 'value', g.value) INTO taken;
+      RETURNING CASE WHEN g.value IS NULL THEN jsonb_build_object('name', g.name)
+        ELSE jsonb_build_object('name', g.name, 'value', g.value) END INTO taken;
     ELSIF step.kind = 'c' AND step.remaining = 0 THEN
       taken := step.value;
     END IF;
@@ -50,7 +59,7 @@ export const suspend: FunctionFile = {
 -- snapshot that is taken after that, whether some of it is there. If so the run goes on, and what is there is returned. If
 -- not, the run waits: it is pending, and due when the first of its times comes. Whoever brings what it waits for locks the
 -- same row after writing it (wake_run), so one of the two always sees the other. A run of which nothing is returned is not
--- this worker's any more.
+-- this worker's any more. A run that undoes what it did waits for its undos only.
 --
 -- \`waits\`: for each run {"p": its last place, "f": whether it has no row yet, "w": [{"n": name, "k": kind, "o": the order
 -- in which it was asked for, "s": [names of signals], "ms": until it is due, "at": or when, "a": attempt, "e": error}]}
@@ -62,6 +71,7 @@ DECLARE
   run record;
   wait jsonb;
   until timestamptz;
+  undoing boolean;
 BEGIN
   FOR run IN
     SELECT i.id, g.nth, i.undo_asked
@@ -84,17 +94,19 @@ BEGIN
       WHERE s.place IS NULL AND excluded.attempt IS NOT NULL;
 
     run_id := run.id; state := 'done'; due_in_ms := NULL;
+    undoing := EXISTS (SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!');
     FOR name, place, value IN
-      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a
+      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a WHERE NOT undoing
     LOOP
       RETURN NEXT;
     END LOOP;
     state := 'awake';
     IF NOT FOUND THEN
-      SELECT min(s.due_at) INTO until FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.place IS NULL;
+      SELECT min(s.due_at) INTO until FROM holdfast.inbox_steps AS s
+      WHERE s.run_id = run.id AND s.place IS NULL AND (s.kind = 'u' OR NOT undoing);
       -- A step is due again, or the run is to be undone and does not know it yet.
-      state := CASE WHEN until <= clock_timestamp() OR run.undo_asked IS NOT NULL AND NOT EXISTS (
-        SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!') THEN 'awake' ELSE 'asleep' END;
+      state := CASE WHEN until <= clock_timestamp() OR run.undo_asked IS NOT NULL AND NOT undoing
+        THEN 'awake' ELSE 'asleep' END;
     END IF;
     IF state = 'asleep' THEN
       due_in_ms := extract(epoch FROM until - clock_timestamp()) * 1000;

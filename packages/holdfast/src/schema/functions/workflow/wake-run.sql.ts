@@ -48,7 +48,8 @@ export const childrenEnded: FunctionFile = {
   of: 'schema',
   text: `
 -- Called by the statement in which children end: keeps what came of each, counts it in the step of its parent, and wakes a
--- parent whose last child this was. Each child is counted once: its row is gone, or does not name its parent any more.
+-- parent whose last child this was. Each child is counted once: its row is gone, or does not name its parent any more; and
+-- only by the group that wrote it, whose ids begin alike: a run that was begun anew or retried may have another of its name.
 -- \`results\` is one object by id. The counters are locked before the parents, both in order, so no two callers can deadlock.
 -- Whoever ends a child needs the rights of a worker in the queue of its parent.
 CREATE OR REPLACE FUNCTION holdfast.children_ended(ids uuid[], parents jsonb[], outcome "char", results jsonb) RETURNS integer
@@ -60,20 +61,20 @@ DECLARE
   last_of text[] := '{}';
 BEGIN
   FOR step IN
-    SELECT e.parent ->> 'q' AS queue, (e.parent ->> 'r')::uuid AS run, e.parent ->> 's' AS name, count(*)::integer AS jobs,
+    SELECT e.parent ->> 'q' AS queue, (e.parent ->> 'r')::uuid AS run, e.parent ->> 's' AS name, left(e.id::text, 24) AS first, count(*)::integer AS jobs,
       array_agg((e.parent ->> 'n')::integer) AS ns,
       array_agg(results -> e.id::text) AS results
     FROM unnest(ids, parents) AS e(id, parent)
     WHERE e.parent IS NOT NULL
-    GROUP BY 1, 2, 3
-    ORDER BY 1, 2, 3
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 2, 3, 4
   LOOP
     IF to_regclass(format('holdfast.%I', step.queue || '_steps')) IS NULL THEN
       CONTINUE;
     END IF;
     EXECUTE format('UPDATE holdfast.%I AS s SET remaining = s.remaining - %s
-      WHERE s.run_id = %L AND s.name = %L AND s.kind = ''c'' RETURNING s.remaining', step.queue || '_steps', step.jobs,
-      step.run, step.name)
+      WHERE s.run_id = %L AND s.name = %L AND s.kind = ''c'' AND left(s.value ->> ''first'', 24) = %L RETURNING s.remaining',
+      step.queue || '_steps', step.jobs, step.run, step.name, step.first)
     INTO left_over;
     IF left_over IS NULL THEN
       CONTINUE;

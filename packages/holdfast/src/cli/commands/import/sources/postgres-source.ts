@@ -4,9 +4,9 @@
  * or bytes. A schema other than the usual one is one checked replacement in the text of the statements.
  */
 import type pg from 'pg';
-import { inTransaction, withClient, withTransaction } from '../../../postgres/connect/pool.js';
-import { quoteName } from '../../../postgres/names.js';
-import { Failure } from '../../failures.js';
+import { inTransaction, withClient, withTransaction } from '../../../../postgres/connect/pool.js';
+import { quoteName } from '../../../../postgres/names.js';
+import { Failure } from '../../../failures.js';
 import type { Query, SourceJob, Staying, Wanted, Work } from './source.js';
 
 const BATCH_BYTES = 16 * 2 ** 20;
@@ -24,7 +24,11 @@ export interface Texts {
   readonly read: string;
   /** ($1 ids). */
   readonly remove: string;
+  /** ($1 only, $2 with failed ones) → from, state, jobs. */
+  readonly staying: string;
 }
+
+type Row = Record<string, string | null>;
 
 export interface Place {
   readonly pool: pg.Pool;
@@ -38,17 +42,68 @@ export const inSchema = (text: string, from: string, schema: string) =>
   // A function, because `$` means something in a text that replaces.
   text.replaceAll(`${from}.`, () => `${quoteName(schema)}.`);
 
-export async function eachBatch(
+/** The tables of one source, in the schema that --from-schema names. */
+export class Tables {
+  readonly #place: Place;
+  readonly #wanted: Wanted;
+  readonly #written: string;
+  /** For `$1::text[] IS NULL OR …`. */
+  readonly names: readonly string[] | null;
+
+  /** `written`: the schema in which the statements are written. */
+  constructor(place: Place, wanted: Wanted, written: string) {
+    [this.#place, this.#wanted, this.#written] = [place, wanted, written];
+    this.names = wanted.only.length > 0 ? wanted.only : null;
+  }
+
+  text(sql: string): string {
+    return inSchema(sql, this.#written, this.#place.schema);
+  }
+
+  async rows(sql: string, params: unknown[] = []): Promise<Row[]> {
+    return (await this.#place.pool.query(this.text(sql), params)).rows;
+  }
+
+  /** The row that says which version it is. `missing`: what there is none of, and what to do. */
+  async version(sql: string, missing: string, more = ''): Promise<Row> {
+    try {
+      return (await this.rows(sql))[0] ?? {};
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code !== '42P01' && code !== '3F000') throw error;
+      const { schema } = this.#place;
+      throw new Failure(
+        `There is no ${missing} in schema "${schema}" of this database; nothing was moved. Check --from and --from-schema${more}.`,
+      );
+    }
+  }
+
+  /** How jobs are counted, read and taken out. */
+  source(texts: Texts, toJob: (row: Row) => SourceJob) {
+    const [place, wanted] = [this.#place, this.#wanted];
+    const { list, read, remove, staying } = texts;
+    const named = { list: this.text(list), read: this.text(read), remove: this.text(remove) };
+    return {
+      apart: !place.same,
+      staying: () => stayingOf(place, this.text(staying), wanted),
+      each: (work: Work) => eachBatch(place, named, toJob, wanted, work),
+      close: async () => undefined,
+    };
+  }
+}
+
+async function eachBatch(
   { pool, same }: Place,
-  texts: Texts,
-  toJob: (row: Record<string, string | null>) => SourceJob,
+  texts: Omit<Texts, 'staying'>,
+  toJob: (row: Row) => SourceJob,
   wanted: Wanted,
   work: Work,
 ): Promise<void> {
   const read = `${texts.read}${wanted.dry ? '' : '\nFOR UPDATE OF j SKIP LOCKED'}`;
-  const one = (ids: string[]) =>
-    withTransaction(pool, async (client) => {
-      await client.query(byIndex(true));
+  // The next batch is read while this one is written, and is written when this one has committed.
+  const one = async (ids: string[], before: Promise<boolean>): Promise<boolean> => {
+    const after = await withTransaction(pool, async (client) => {
+      await client.query(`SET LOCAL idle_in_transaction_session_timeout = 0; ${byIndex(true)}`);
       const { rows } = await client.query(read, [ids, wanted.maxPayloadBytes, wanted.failed]);
       await client.query(byIndex(false));
       const jobs = rows.map((row) => toJob(row));
@@ -57,8 +112,19 @@ export async function eachBatch(
         await client.query(texts.remove, [gone]);
         return 0;
       };
+      if (!(await before)) return () => false;
       return work({ jobs, tx: same ? (client as Query) : null, remove });
     });
+    return after();
+  };
+  let last = Promise.resolve(true);
+  /** Whether to go on after the batch before. */
+  const begin = (ids: string[]): Promise<boolean> => {
+    const before = last;
+    last = one(ids, before);
+    last.catch(() => undefined);
+    return before;
+  };
   await withClient(pool, (client) =>
     inTransaction(client, async () => {
       await client.query(`
@@ -71,20 +137,20 @@ export async function eachBatch(
           ids.push(row.id);
           bytes += Number(row.bytes);
           if (ids.length < wanted.batch && bytes < BATCH_BYTES) continue;
-          if (!(await one(ids))()) return;
+          if (!(await begin(ids))) return;
           [ids, bytes] = [[], 0];
         }
         if (rows.length < FETCH) break;
       }
-      if (ids.length > 0) (await one(ids))();
+      if (ids.length > 0) await begin(ids);
     }),
-  );
+  ).finally(() => last.catch(() => undefined));
+  await last;
 }
 
 const namesOf = ({ only, failed }: Wanted) => [only.length > 0 ? only : null, failed];
 
-/** `text`: ($1 only, $2 without failed ones) → from, state, jobs. */
-export async function stayingOf({ pool }: Place, text: string, wanted: Wanted): Promise<Staying[]> {
+async function stayingOf({ pool }: Place, text: string, wanted: Wanted): Promise<Staying[]> {
   const { rows } = await pool.query(text, namesOf(wanted));
   return rows.map(({ jobs, ...row }) => ({ ...row, jobs: Number(jobs), why: WHY[row.state] }));
 }

@@ -58,6 +58,12 @@ export interface Staying {
   readonly why: string;
 }
 
+/** What is not moved and belongs to no job: said with how many have it. */
+export interface Loss {
+  readonly text: string;
+  readonly noun: string;
+}
+
 export interface Query {
   query(
     text: string,
@@ -85,6 +91,7 @@ export interface Source {
   /** A job may run there after it is here: no transaction spans both. */
   readonly apart: boolean;
   readonly warnings: readonly string[];
+  readonly losses: () => Promise<readonly Loss[]>;
   readonly staying: () => Promise<readonly Staying[]>;
   readonly schedules: () => Promise<readonly SourceSchedule[]>;
   /** In the transaction `tx` of the target, if both are in one database. */

@@ -3,48 +3,12 @@
  * that belongs to it. No transaction spans Redis and Postgres, so a job is removed there when it is here, and workers
  * that could take it in between are refused.
  */
-import { Failure } from '../../failures.js';
-import { loadPackage } from '../setup/load-package.js';
-import type { Source, SourceJob, SourceSchedule, Staying, Wanted, Work } from './source.js';
+import { Failure } from '../../../failures.js';
+import { loadPackage } from '../../setup/load-package.js';
+import { type BullJob, type Held, type Scheduler, toJob, toSchedule } from './bullmq-job.js';
+import { type Fields, lossesOf } from './fields.js';
+import type { Loss, Source, SourceSchedule, Staying, Wanted, Work } from './source.js';
 import { unknownNames } from './unknown-names.js';
-
-/** What is used of a job and a queue of BullMQ. */
-interface BullJob {
-  readonly id?: string;
-  readonly name: string;
-  readonly data: unknown;
-  readonly timestamp: number;
-  readonly delay: number;
-  readonly priority: number;
-  readonly attemptsMade: number;
-  readonly failedReason?: string;
-  readonly stacktrace?: readonly string[] | null;
-  readonly parentKey?: string;
-  readonly repeatJobKey?: string;
-  readonly deduplicationId?: string;
-  readonly opts: {
-    readonly attempts?: number;
-    readonly backoff?: unknown;
-    readonly deduplication?: { readonly id?: string };
-    readonly telemetry?: unknown;
-  };
-  remove(): Promise<void>;
-}
-
-interface Scheduler {
-  readonly key: string;
-  readonly name: string;
-  readonly id?: string | null;
-  readonly pattern?: string | null;
-  readonly every?: number | string | null;
-  readonly tz?: string | null;
-  readonly limit?: number;
-  readonly endDate?: number | null;
-  readonly template?: {
-    readonly data?: unknown;
-    readonly opts?: { readonly priority?: number; readonly attempts?: number };
-  };
-}
 
 interface RedisClient {
   scan(cursor: string, ...rest: string[]): Promise<readonly [string, readonly string[]]>;
@@ -58,12 +22,23 @@ interface BullQueue {
   getJobCounts(...types: string[]): Promise<Record<string, number>>;
   getWorkersCount(): Promise<number>;
   isPaused(): Promise<boolean>;
+  getMeta?(): Promise<object>;
   getJobSchedulers(start: number, end: number, asc: boolean): Promise<Scheduler[]>;
   removeJobScheduler(key: string): Promise<unknown>;
   waitUntilReady(): Promise<unknown>;
   on(event: 'error', listener: (error: Error) => void): unknown;
   close(): Promise<void>;
 }
+
+/** `getMeta()` of a queue. */
+export const META: Fields = {
+  version: { moot: 'which BullMQ wrote it' },
+  paused: { moot: 'said by itself' },
+  maxLenEvents: { moot: 'of a stream of events in Redis' },
+  concurrency: { lost: 'the global concurrency is not moved: set a `limit`' },
+  max: { lost: 'the global rate is not moved: set a `limit`' },
+  duration: { lost: 'the global rate is not moved: set a `limit`' },
+};
 
 interface BullMQ {
   readonly Queue: new (name: string, options: object) => BullQueue;
@@ -72,9 +47,6 @@ interface BullMQ {
 const WAITING = ['waiting', 'paused', 'prioritized', 'delayed'];
 const MAX_SCHEDULERS = 100_000;
 const CONNECT_MS = 5_000;
-
-/** 0 is none and comes first; 1 to 2,097,152 come after it. */
-const priorityOf = (priority: number | undefined) => (priority ? 3 : 2);
 
 export async function bullmq(url: string, prefix: string, wanted: Wanted): Promise<Source> {
   const library = await loadPackage<BullMQ & { readonly default?: BullMQ }>('bullmq');
@@ -159,63 +131,13 @@ async function refuseWorkers(queues: ReadonlyMap<string, BullQueue>): Promise<vo
   }
 }
 
-/** Why a job that a scheduler made stays; `held`: the schedulers that are still there. */
-function staysOf(queue: string, state: string, job: BullJob, held: Held): string | null {
-  if (job.parentKey) return 'is a child of a flow';
-  if (!job.repeatJobKey) return null;
-  if (held.has(idOf(queue, job.repeatJobKey))) return 'belongs to a scheduler that stays';
-  return state === 'delayed' ? 'goes with its scheduler' : null;
-}
-
-type Held = ReadonlySet<string>;
-
-const idOf = (queue: string, key: string) => JSON.stringify([queue, key]);
-
-function toJob(
-  queue: string,
-  state: string,
-  job: BullJob,
-  maxBytes: number,
-  held: Held,
-): SourceJob {
-  const text = JSON.stringify(job.data ?? {});
-  const dedup = job.opts.deduplication?.id ?? job.deduplicationId;
-  const custom = job.id !== undefined && !/^\d+$/.test(job.id) && !job.repeatJobKey;
-  const failed = state === 'failed';
-  return {
-    id: `${queue}:${job.id}`,
-    ...{ from: `${queue}/${job.name}`, names: [`${queue}/${job.name}`, job.name], state },
-    payload: Buffer.byteLength(text) <= maxBytes ? text : null,
-    ...{ partitionKey: null, group: null, priority: priorityOf(job.priority) },
-    runAt: new Date(job.timestamp + job.delay).toISOString(),
-    attempts: job.attemptsMade,
-    maxAttempts: job.opts.attempts ?? 1,
-    ...{ error: job.stacktrace?.[0] ?? job.failedReason ?? null, dead: failed },
-    once: dedup
-      ? { key: dedup, as: 'running' }
-      : custom
-        ? { key: job.id as string, as: 'idempotency' }
-        : null,
-    headers: null,
-    stays: staysOf(queue, state, job, held),
-    warnings: job.opts.backoff ? ['the backoff is not moved: set `retry` in the definition'] : [],
-  };
-}
-
-function toSchedule(queue: string, one: Scheduler): SourceSchedule {
-  const { pattern, every, tz, template } = one;
-  const stays = one.limit ? 'has a limit of runs' : one.endDate ? 'has an end date' : null;
-  return {
-    ...{ id: idOf(queue, one.key), from: `${queue}/${one.name}` },
-    names: [`${queue}/${one.name}`, one.name],
-    suffix: one.key === one.name ? '' : one.key,
-    ...{ cron: pattern ?? null, everyMs: pattern ? null : Number(every), timezone: tz ?? null },
-    payload:
-      typeof template?.data === 'string' ? JSON.parse(template.data) : (template?.data ?? {}),
-    ...{ partitionKey: null, priority: priorityOf(template?.opts?.priority) },
-    ...{ maxAttempts: template?.opts?.attempts ?? 1, catchUp: 'none', stays },
-    warnings: pattern ? [] : ['the interval begins with 1970, and not with the first run'],
-  };
+/** What a queue has for all its jobs. */
+async function lossesIn(queues: ReadonlyMap<string, BullQueue>): Promise<Loss[]> {
+  const losses: Loss[] = [];
+  for (const queue of queues.values())
+    for (const text of lossesOf(META, { ...(await queue.getMeta?.()) }))
+      losses.push({ text, noun: 'queue' });
+  return losses;
 }
 
 function sourceOf(
@@ -235,7 +157,7 @@ function sourceOf(
   return {
     title: `BullMQ in Redis, ${[...queues.keys()].length} queue(s) with the prefix "${prefix}"`,
     needs: '',
-    ...{ apart: true, warnings, close },
+    ...{ apart: true, warnings, close, losses: () => lossesIn(queues) },
     async staying() {
       const all: Staying[] = [];
       for (const [from, queue] of queues) {
@@ -279,7 +201,14 @@ async function eachOf(
     const page = await queue.getJobs([state], start, start + wanted.batch - 1, true);
     const found = page.filter((job) => job?.id !== undefined);
     if (found.length === 0) return true;
-    const jobs = found.map((job) => toJob(name, state, job, wanted.maxPayloadBytes, held));
+    const children = await Promise.all(found.map(childrenOf));
+    const jobs = found.map((job, n) =>
+      toJob(
+        { queue: name, state, job, children: children[n] as number },
+        wanted.maxPayloadBytes,
+        held,
+      ),
+    );
     let gone = 0;
     const remove = async (ids: readonly string[]) => {
       const wantedIds = new Set(ids);
@@ -292,4 +221,9 @@ async function eachOf(
     if (!(await work({ jobs, tx: null, remove }))()) return false;
     start += found.length - gone;
   }
+}
+
+/** How many of its children have ended: their results are in Redis only. */
+async function childrenOf(job: BullJob): Promise<number> {
+  return (await job.getDependenciesCount?.({ processed: true }))?.processed ?? 0;
 }

@@ -1,4 +1,4 @@
-import { nearest } from '../../../job/options/nearest.js';
+import { nearest } from '../../../../job/options/nearest.js';
 
 /** --only of a name that is not there moves nothing: said, and which was meant. */
 export const unknownNames = (only: readonly string[], known: readonly string[]): string[] =>

@@ -1,9 +1,11 @@
 /** graphile-worker 0.16 and later: payloads are only in its private tables. */
 import { readFile } from 'node:fs/promises';
-import { Failure } from '../../failures.js';
-import { crontabOf, priorityOf } from './crontab.js';
-import { eachBatch, inSchema, type Place, stayingOf } from './postgres-source.js';
-import type { Source, SourceJob, Wanted } from './source.js';
+import { Failure } from '../../../failures.js';
+import { crontabOf } from './crontab.js';
+import { lossesOf } from './fields.js';
+import { CRONTAB, toJob } from './graphile-worker-row.js';
+import { type Place, Tables } from './postgres-source.js';
+import type { Source, Wanted } from './source.js';
 import { unknownNames } from './unknown-names.js';
 
 /** Tables whose rows are hidden from this role look empty. */
@@ -25,8 +27,7 @@ ORDER BY j.priority, j.run_at, j.id`;
 const READ = `
 SELECT j.id::text AS id, t.identifier, q.queue_name, (q.locked_at IS NOT NULL)::text AS queue_locked,
   CASE WHEN octet_length(j.payload::text) <= $2::integer THEN j.payload::text END AS data,
-  j.priority::text AS priority, to_json(j.run_at) #>> '{}' AS run_at, j.attempts::text AS attempts,
-  j.max_attempts::text AS max_attempts, j.last_error, j.key, (j.flags IS NOT NULL)::text AS flagged
+  to_json(json_populate_record(j, '{"payload": null}'))::text AS job
 FROM unnest($1::bigint[]) WITH ORDINALITY AS w(id, n)
 JOIN graphile_worker._private_jobs AS j ON j.id = w.id
 JOIN graphile_worker._private_tasks AS t ON t.id = j.task_id
@@ -49,53 +50,33 @@ const CRONTABS = `
 SELECT k.identifier, to_json(k.last_execution) #>> '{}' AS last_execution
 FROM graphile_worker._private_known_crontabs AS k ORDER BY 1`;
 
-function toJob(row: Record<string, string | null>): SourceJob {
-  const [attempts, maxAttempts] = [Number(row.attempts), Number(row.max_attempts)];
-  const dead = attempts >= maxAttempts;
-  return {
-    id: row.id as string,
-    ...{ from: row.identifier as string, names: [row.identifier as string] },
-    state: dead ? 'failed' : attempts > 0 ? 'retry' : 'waiting',
-    ...{ payload: row.data as string, partitionKey: row.queue_name as string | null, group: null },
-    ...{ priority: priorityOf(Number(row.priority)), runAt: row.run_at as string },
-    ...{ attempts, maxAttempts, dead, headers: null },
-    error: row.last_error as string | null,
-    once: row.key ? { key: row.key, as: 'pending' } : null,
-    stays: row.queue_locked === 'true' ? 'a job of its queue runs there' : null,
-    warnings: row.flagged === 'true' ? ['flags are not moved'] : [],
-  };
-}
-
 const readCrontab = (path: string) =>
   readFile(path, 'utf8').catch((error: Error) => {
     throw new Failure(`${path} cannot be read: ${error.message}. Nothing was moved.`);
   });
 
+const OLDER = '; an older one migrates its tables with its --schema-only';
+
 export async function graphileWorker(place: Place, wanted: Wanted): Promise<Source> {
-  const { pool, schema } = place;
-  const text = (sql: string) => inSchema(sql, 'graphile_worker', schema);
-  const names = wanted.only.length > 0 ? wanted.only : null;
-  const { version, hidden } = await pool.query(text(VERSION)).then(
-    ({ rows }) => rows[0],
-    (error) => {
-      if (error.code !== '42P01' && error.code !== '3F000') throw error;
-      throw new Failure(
-        `There is no graphile-worker 0.16 or later in schema "${schema}" of this database; nothing was moved. Check --from and --from-schema; an older one migrates its tables with its --schema-only.`,
-      );
-    },
-  );
+  const { schema } = place;
+  const tables = new Tables(place, wanted, 'graphile_worker');
+  const { names } = tables;
+  const row = await tables.version(VERSION, 'graphile-worker 0.16 or later', OLDER);
+  const { version, hidden } = row;
   if (hidden === 'true')
     throw new Failure(
       `Row security hides the jobs of "${schema}" from this role; nothing was moved. Connect as the owner of its tables with --from URL.`,
     );
-  const known = (await pool.query(text(CRONTABS), [])).rows;
-  const tasks = names ? (await pool.query(text(TASKS))).rows.map((row) => row.identifier) : [];
+  const known = await tables.rows(CRONTABS);
+  const tasks = names
+    ? (await tables.rows(TASKS)).map(({ identifier }) => identifier as string)
+    : [];
   const { crontab } = wanted;
   const lines = crontab === undefined ? [] : crontabOf(await readCrontab(crontab));
   return {
+    ...tables.source({ list: LIST, read: READ, remove: REMOVE, staying: STAYING }, toJob),
     title: `graphile-worker (migration ${version}) in schema "${schema}"`,
     needs: 'SELECT, UPDATE and DELETE on its _private_ tables, and BYPASSRLS',
-    apart: !place.same,
     warnings: [
       ...(known.length > 0 && crontab === undefined
         ? [
@@ -104,18 +85,14 @@ export async function graphileWorker(place: Place, wanted: Wanted): Promise<Sour
         : []),
       ...unknownNames(wanted.only, [...tasks, ...lines.map(({ from }) => from)]),
     ],
-    staying: () => stayingOf(place, text(STAYING), wanted),
+    losses: async () =>
+      crontab === undefined
+        ? []
+        : known.flatMap((line) =>
+            lossesOf(CRONTAB, line).map((text) => ({ text, noun: 'crontab line' })),
+          ),
     schedules: async () => lines.filter(({ from }) => !names || names.includes(from)),
     // They are in a file, from which a person removes them.
     removeSchedule: async () => undefined,
-    each: (work) =>
-      eachBatch(
-        place,
-        { list: text(LIST), read: text(READ), remove: text(REMOVE) },
-        toJob,
-        wanted,
-        work,
-      ),
-    close: async () => undefined,
   };
 }

@@ -1,0 +1,309 @@
+/**
+ * One run of a workflow, inline and on a real database: turns, waits and undos are recorded as in production, time moves forward
+ * over everything that the run waits for, and steps, undos and children can be faked.
+ */
+import type {
+  Duration,
+  HoldfastError,
+  PayloadOf,
+  RunStep,
+  Signals,
+  WorkflowBody,
+  WorkflowDefinition,
+} from 'holdfast';
+import { HoldfastError as Failure } from 'holdfast';
+import {
+  checkInteger,
+  checkKnown,
+  durationMs,
+  isWorkflow,
+  type Known,
+  MAX_DELAY_MS,
+} from 'holdfast/internal';
+import { invalid } from '../deps.js';
+import { type EnqueuedJob, lastPositions, writtenSince } from '../rows.js';
+import { type Target, target } from '../target.js';
+import type { TrialOptions } from '../trial.js';
+import { Drive } from './drive.js';
+import type { Fakes } from './fakes.js';
+
+/** A signal that is sent by itself when so much time has passed. */
+export type ScriptedSignal<Signal extends Signals = Signals> = {
+  readonly [Name in keyof Signal & string]: {
+    /** The name of the signal. */
+    readonly name: Name;
+    /** What it carries. Default: nothing. */
+    readonly value?: Signal[Name];
+    /** When it is sent, in virtual time since the start, such as `'1d'`. Default: before the first turn. */
+    readonly after?: Duration;
+    /** As for `hf.signal()`: a second signal with this key is dropped. */
+    readonly key?: string;
+  };
+}[keyof Signal & string];
+
+/** What happens around a run, and which of its functions are faked. */
+export interface WorkflowScript<Signal extends Signals = Signals>
+  extends Fakes,
+    Pick<TrialOptions, 'partitionKey' | 'headers'> {
+  /** Signals that are sent by themselves. Default: none. */
+  readonly signals?: readonly ScriptedSignal<Signal>[];
+  /** The version that the run begins with. Default: the newest. */
+  readonly version?: number;
+  /** After so many turns and children it gives up: something does not end. Default 1,000. */
+  readonly limit?: number;
+}
+
+/** The run that `testWorkflow()` drives. */
+export interface TestWorkflowOptions<Signal extends Signals = Signals>
+  extends Target,
+    WorkflowScript<Signal> {}
+
+export const SCRIPT = {
+  ...{ hf: true, steps: true, undo: true, children: true, worker: true, signals: true },
+  ...{ version: true, limit: true, partitionKey: true, headers: true },
+} as const satisfies Known<TestWorkflowOptions>;
+
+/** The body of a workflow, or a body for each version. */
+export type TestBodies<Input, Signal extends Signals, Result> =
+  | WorkflowBody<Input, Signal, Result>
+  // biome-ignore lint/suspicious/noExplicitAny: an older version began with another input
+  | Readonly<Record<number, WorkflowBody<any, Signal, Result>>>;
+
+/** A step of a run, with the value that it returned. */
+export interface TestStep extends RunStep<Date> {
+  /** A fake took the place of its function. */
+  readonly faked: boolean;
+}
+
+/** How a run ended. */
+export interface TestRunResult<Result = unknown> {
+  /** The id of the run. */
+  readonly id: string;
+  /** `dead_letter`: it failed for good, and has undone what it did unless `error` says otherwise. */
+  readonly outcome: 'completed' | 'dead_letter' | 'cancelled';
+  /** What the body returned; null: nothing, or it is not completed. */
+  readonly result: Result | null;
+  /** Why it failed or was cancelled; null: it is completed. */
+  readonly error: string | null;
+  /** What it did and waited for, with values, in the order in which it began. */
+  readonly steps: readonly TestStep[];
+  /** The names of the steps that were undone, in the order in which they were. */
+  readonly undone: readonly string[];
+  /** By how much time was moved forward, in milliseconds. */
+  readonly movedMs: number;
+  /** How often the body was called. */
+  readonly turns: number;
+  /** Jobs of any queue that were written meanwhile and still wait. */
+  readonly enqueued: readonly EnqueuedJob[];
+}
+
+/**
+ * A run in a test. Await it to drive it to its end, or stop it before with `untilWaiting`. It begins with the first await.
+ * @example
+ * const run = testWorkflow(checkout, body, order);
+ * await run.untilWaiting('approval');
+ * await run.signal('approved', { by: 'kim' });
+ * const { outcome } = await run;
+ */
+export class TestRun<Signal extends Signals = Signals, Result = unknown>
+  implements PromiseLike<TestRunResult<Result>>
+{
+  readonly #begin: () => Promise<Begun>;
+  #begun: Promise<Begun> | null = null;
+  #drive: Drive | null = null;
+  #before: Promise<unknown> = Promise.resolve();
+  #end: Promise<TestRunResult<Result>> | null = null;
+
+  /** Made by `testWorkflow()`. */
+  constructor(begin: () => Promise<Begun>) {
+    this.#begin = begin;
+  }
+
+  /** The id of the run. Throws before it has begun. */
+  get id(): string {
+    if (this.#drive) return this.#drive.id;
+    throw new Failure(
+      'JOB_STATE',
+      'The run has not begun, so it has no id. Await untilWaiting() first.',
+    );
+  }
+
+  /** By how much time was moved forward so far, in milliseconds. */
+  get movedMs(): number {
+    return this.#drive?.movedMs ?? 0;
+  }
+
+  /** One thing after the other, also if nobody waits in between. */
+  #next<Value>(work: (begun: Begun) => Promise<Value>): Promise<Value> {
+    const next = this.#before.then(async () => {
+      this.#begun ??= this.#begin();
+      const begun = await this.#begun;
+      this.#drive = begun.drive;
+      return work(begun);
+    });
+    this.#before = next.catch(() => undefined);
+    return next;
+  }
+
+  /**
+   * Goes on until the run waits in the step of this name, or in any: for a signal, a time, children or its next try. Time moves
+   * to there. Rejects if the run ends before.
+   * @example const { dueAt } = await run.untilWaiting('approval');
+   */
+  untilWaiting(name?: string): Promise<RunStep<Date>> {
+    return this.#next(async ({ drive }) => {
+      for (;;) {
+        if (!(await drive.settle())) throw await endedBefore(drive, name);
+        const found = (await drive.waits()).find((one) => name === undefined || one.name === name);
+        if (found) return found;
+        if (!(await drive.moveOn())) throw await drive.stuck();
+      }
+    });
+  }
+
+  /**
+   * Sends the run a signal now. Returns false if its key was sent before.
+   * @example await run.signal('approved', { by: 'kim' });
+   */
+  signal<Name extends keyof Signal & string>(
+    name: Name,
+    value?: Signal[Name],
+    options: {
+      /** As for `hf.signal()`: a second signal with this key is dropped. */
+      readonly key?: string;
+    } = {},
+  ): Promise<boolean> {
+    return this.#next(({ drive }) => drive.send(name, value, options.key));
+  }
+
+  /**
+   * Lets so much time pass, and does what is due in it. The run may be waiting after it, or may have ended.
+   * @example await run.advance('1d');
+   */
+  advance(by: Duration): Promise<void> {
+    return this.#next(async ({ drive }) => {
+      const untilMs =
+        drive.movedMs + durationMs(by, 'the time to advance by', { max: MAX_DELAY_MS });
+      while ((await drive.settle()) && (await drive.moveOn(untilMs - drive.movedMs)));
+      await drive.move(untilMs - drive.movedMs);
+      await drive.settle();
+    });
+  }
+
+  /**
+   * Cancels the run, as `hf.cancel()` does. With `undo` it undoes first what it did, when it goes on.
+   * @example await run.cancel({ undo: true, reason: 'changed her mind' });
+   */
+  cancel(
+    options: {
+      /** Undoes what the run did. Default false. */
+      readonly undo?: boolean;
+      /** Why. */
+      readonly reason?: string;
+    } = {},
+  ): Promise<void> {
+    return this.#next(async ({ drive }) => void (await drive.deps.hf.cancel([drive.id], options)));
+  }
+
+  /** What the run has done and waits for until now, with values. */
+  steps(): Promise<TestStep[]> {
+    return this.#next(({ drive }) => stepsOf(drive));
+  }
+
+  /** Drives the run to its end. */
+  // biome-ignore lint/suspicious/noThenProperty: awaiting it is how a test says that it goes on to its end
+  then<Value = TestRunResult<Result>, Other = never>(
+    resolved?: ((value: TestRunResult<Result>) => Value | PromiseLike<Value>) | null,
+    rejected?: ((reason: unknown) => Other | PromiseLike<Other>) | null,
+  ): Promise<Value | Other> {
+    this.#end ??= this.#next(async ({ drive, before }) => {
+      while (await drive.settle()) if (!(await drive.moveOn())) throw await drive.stuck();
+      return (await resultOf(drive, before)) as TestRunResult<Result>;
+    });
+    return this.#end.then(resolved, rejected);
+  }
+}
+
+interface Begun {
+  readonly drive: Drive;
+  /** By queue, the last position before it. */
+  readonly before: ReadonlyMap<string, number>;
+}
+
+async function endedBefore(drive: Drive, name: string | undefined): Promise<HoldfastError> {
+  const { outcome, error } = await outcomeOf(drive);
+  const where = name === undefined ? 'it waited for anything' : `it waited in "${name}"`;
+  const why = error === null ? '' : `: ${error.split('\n', 1)[0]}`;
+  return new Failure('JOB_STATE', `The run ended as "${outcome}" before ${where}${why}.`);
+}
+
+async function outcomeOf({ deps, id, trial }: Drive) {
+  const row = await deps.hf.job(id, { queue: trial.names.queue });
+  const failed = row?.status === 'dead_letter' || row?.status === 'cancelled';
+  const outcome = failed ? (row.status as 'dead_letter' | 'cancelled') : 'completed';
+  return {
+    outcome,
+    result: row?.result ?? null,
+    error: failed ? (row.lastError ?? '') : null,
+  } as const;
+}
+
+async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> {
+  const { steps } = await deps.hf.steps(id, { queue: trial.names.queue, values: true });
+  return steps.map((step) => {
+    const hasFunction = step.kind === 'step' || step.kind === 'transaction';
+    return { ...step, faked: hasFunction && faking.faked.has(step.name) };
+  });
+}
+
+export async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
+  const { deps, id, trial, movedMs, turns } = drive;
+  const steps = await stepsOf(drive);
+  const { queue } = trial.names;
+  const recorded = await deps.hf.history(id, { queue });
+  const undone = recorded.steps.filter(({ kind, place, error }) => kind === 'u' && place && !error);
+  return {
+    ...{ id, ...(await outcomeOf(drive)), steps: steps.filter(({ kind }) => kind !== 'undoing') },
+    undone: undone.map(({ name }) => name.slice(1)),
+    ...{ movedMs, turns },
+    enqueued: await writtenSince(deps.ownPool, deps.schema, before, { id, queue }),
+  };
+}
+
+/** Of the script of a run, whoever drives it. */
+export function checkScript(options: WorkflowScript): void {
+  const { limit, signals } = options;
+  if (limit !== undefined) checkInteger(limit, 'limit', 1, 1_000_000);
+  if (signals !== undefined && !Array.isArray(signals))
+    throw invalid('signals must be a list such as [{ name, value, after }]; nothing was run.');
+}
+
+/**
+ * Runs a workflow to its end and returns how it ended. Time moves forward over its waits, so two days take milliseconds.
+ * @example
+ * const { outcome, result } = await testWorkflow(checkout, body, order, {
+ *   steps: { charge: { id: 'ch_1' } },
+ *   signals: [{ name: 'approved', value: { by: 'kim' }, after: '1d' }],
+ * });
+ */
+export function testWorkflow<Input, Signal extends Signals, Result, Payload>(
+  workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
+  bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
+  input: PayloadOf<Input>,
+  options: TestWorkflowOptions<Signal> = {},
+): TestRun<Signal, Result> {
+  return new TestRun(async () => {
+    checkKnown(options, SCRIPT, 'testWorkflow()', 'Nothing was run.');
+    if (typeof workflow !== 'object' || workflow === null || !isWorkflow(workflow))
+      throw invalid(
+        'The first argument is not a workflow of workflow("name"); nothing was run. The arguments are (workflow, body, input, options); for a job use testJob().',
+      );
+    const { hf, ...script } = options;
+    checkScript(script as WorkflowScript);
+    const deps = await target(hf);
+    const drive = new Drive(deps, workflow as never, bodies, script as never);
+    const before = await lastPositions(deps.ownPool, deps.schema);
+    await drive.begin(input);
+    return { drive, before };
+  });
+}

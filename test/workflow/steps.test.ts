@@ -1,0 +1,183 @@
+/** Steps and transactions: once, in one order for ever, within their limits, and never upon code that has changed. */
+import { expect, test } from 'vitest';
+import { type StepAbout, StepFailed } from '../../packages/holdfast/src/index.js';
+import { SOON, testRuns } from '../support/runs.js';
+import { gate } from '../support/workers.js';
+
+const runs = testRuns();
+const { db } = runs;
+
+const twice = runs.workflow('twice', async (flow) => {
+  await flow.step('charge', () => 1);
+  await flow.step('charge', () => 2);
+});
+
+test('a name that is used twice in a turn is an error that says so', async () => {
+  const { status, error } = await runs.ran(twice);
+  expect(status).toBe('dead_letter');
+  expect(error).toContain('two things named "charge"');
+});
+
+const charged: string[] = [];
+const notJson = runs.workflow('not_json', async (flow, kind: string) => {
+  const values: Record<string, unknown> = {
+    ...{ bigint: { n: 1n }, function: [() => 1], nul: 'a\0b', half: '\ud800' },
+    ...{ large: 'x'.repeat(3_000_000), nan: Number.NaN },
+  };
+  try {
+    await flow.step('charge', () => {
+      charged.push(kind);
+      return values[kind] as string;
+    });
+  } catch (error) {
+    if (!(error instanceof StepFailed)) throw error;
+    await flow.sleep('another turn', 1);
+    return error.error.code;
+  }
+});
+
+test('a value that is no JSON is refused, and the effect is not repeated for it', async () => {
+  const kinds = ['bigint', 'function', 'nul', 'half', 'large', 'nan'];
+  const ended = await Promise.all(kinds.map((kind) => runs.ran(notJson, kind)));
+  expect(ended.map(({ result }) => result)).toEqual(
+    kinds.map((kind) => (kind === 'large' ? 'PAYLOAD_TOO_LARGE' : 'PAYLOAD_NOT_JSON')),
+  );
+  expect([...charged].sort()).toEqual([...kinds].sort());
+});
+
+const tries: Pick<StepAbout, 'key' | 'attempt'>[] = [];
+const slow = runs.workflow('slow', async (flow) =>
+  flow.step(
+    'charge',
+    async ({ key, attempt, signal }) => {
+      tries.push({ key, attempt });
+      if (attempt === 3) return 'paid';
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      expect((signal.reason as { code: string }).code).toBe('STEP_TIMEOUT');
+      throw signal.reason;
+    },
+    { timeout: 20, maxAttempts: 3, retry: { base: 300, cap: 300 } },
+  ),
+);
+
+test('a step has a time limit and tries of its own, and one key in all of them', async () => {
+  const id = await runs.start(slow);
+  expect(await runs.end(slow, id)).toMatchObject({ status: 'completed', result: 'paid' });
+  expect(tries).toEqual([1, 2, 3].map((attempt) => ({ key: `${id}/charge`, attempt })));
+});
+
+const flaky: number[] = [];
+const patient = runs.workflow('patient', async (flow) => {
+  const fails = flow
+    .step(
+      'flaky',
+      ({ attempt }) => {
+        flaky.push(attempt);
+        throw new Error('not yet');
+      },
+      { maxAttempts: 2, retry: () => 60_000 },
+    )
+    .catch(() => undefined);
+  for (let n = 0; n < 3; n++) await flow.wait(`poke ${n}`, 'poke');
+  await flow.wait('never', 'never');
+  await fails;
+});
+
+test('a step that waits for its next try is not tried when something else wakes the run', async () => {
+  const id = await runs.start(patient);
+  for (let n = 0; n < 3; n++) {
+    await runs.asleep(id, `poke ${n}`);
+    await db.hf.signal(patient, id, 'poke');
+  }
+  await runs.asleep(id, 'never');
+  expect(flaky).toEqual([1]);
+});
+
+const heard: string[][] = [];
+const held = gate();
+const parallel = runs.workflow('parallel', async (flow) => {
+  const seen: string[] = [];
+  heard.push(seen);
+  const one = async (name: string, wait: Promise<void> | null) => {
+    await flow.step(name, async () => void (await wait));
+    seen.push(name);
+    if (name === 'b') held.open();
+  };
+  await Promise.all([one('a', held.opened), one('b', null)]);
+  const winner = await Promise.race([
+    flow.step('x', async () => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return 'x';
+    }),
+    flow.step('y', () => 'y'),
+  ]);
+  seen.push(winner as string);
+  await flow.sleep('another turn', 1);
+  return winner;
+});
+
+test('the code hears of parallel steps in one order in every turn, and a race has one winner', async () => {
+  expect(await runs.ran(parallel)).toMatchObject({ status: 'completed', result: 'y' });
+  expect(heard).toEqual([
+    ['b', 'a', 'y'],
+    ['b', 'a', 'y'],
+  ]);
+});
+
+let changed = '';
+const effects: string[] = [];
+const changing = runs.workflow('changing', async (flow, how: string) => {
+  const did = (name: string) => () => void effects.push(name);
+  if (changed === 'kind') await flow.sleep('charge', 1);
+  else if (changed !== 'gone' || how !== 'gone') await flow.step('charge', did('charge'));
+  if (changed === 'gone') await flow.step('ship', did('ship'));
+  await flow.wait('go', 'go');
+});
+
+test.each([
+  ['kind', '"charge" is recorded as a step, and the code asks for a sleep'],
+  ['gone', 'The step "charge" is recorded, and the code asks for "ship"'],
+])('changed code (%s) stops the run before any effect, and both are named', async (how, text) => {
+  changed = '';
+  effects.length = 0;
+  const id = await runs.start(changing, how);
+  await runs.asleep(id, 'go');
+  changed = how;
+  await db.hf.signal(changing, id, 'go');
+  const { status, error } = await runs.end(changing, id);
+  expect({ status, error }).toEqual({
+    status: 'dead_letter',
+    error: expect.stringContaining(text),
+  });
+  expect(effects).toEqual(['charge']);
+  // The code is as it was, and the run goes on.
+  changed = '';
+  await db.hf.retry([id]);
+  expect((await runs.end(changing, id)).status).toBe('completed');
+});
+
+const hangs = gate();
+const late = runs.workflow('late', async (flow) => {
+  await flow.transaction('setup', (tx) => tx.query('CREATE TABLE rows (n text)').then(() => null));
+  await flow.transaction(
+    'once',
+    async (tx, { attempt, signal }) => {
+      await tx.query('INSERT INTO rows VALUES ($1)', [`try ${attempt}`]);
+      if (attempt === 1) {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        await hangs.opened;
+      }
+    },
+    { timeout: 100, maxAttempts: 9, retry: SOON },
+  );
+  // The first try goes on in vain.
+  await flow.step('open', () => hangs.open());
+  await flow.sleep('a while', 20);
+  return flow.step('read', async () => db.rows('SELECT n FROM rows'));
+});
+
+test('a transaction that overran its time limit never commits', async () => {
+  const { result } = await runs.ran(late);
+  expect(result).toHaveLength(1);
+  expect(result).not.toEqual([{ n: 'try 1' }]);
+});
