@@ -97,7 +97,7 @@ test('runs of a version nobody has a body for are a problem that names the versi
   expect(await versions()).toEqual([
     expect.objectContaining({
       level: 'problem',
-      text: expect.stringContaining('a body that no live worker has: checkout version 1 (10 min)'),
+      text: expect.stringContaining('a body that no live worker has: checkout version 1 (10 min'),
       fix: expect.stringContaining('worker.workflow(checkout, { 1: body, … })'),
     }),
   ]);
