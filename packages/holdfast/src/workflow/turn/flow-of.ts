@@ -9,6 +9,7 @@ import { checkSignal, type WorkflowDefinition } from '../definition.js';
 import type {
   ChildrenOptions,
   Flow,
+  RestartOptions,
   StepOptions,
   TransactionOptions,
   TryOptions,
@@ -194,8 +195,18 @@ export function flowOf<Signal extends object, Input>(
         };
       });
     },
-    restart(input: unknown): Promise<never> {
-      turn.restart(input);
+    async restart(input: unknown, options?: RestartOptions): Promise<never> {
+      checkKnown(options, { version: true }, 'flow.restart()', UNDONE);
+      const { version = of.version } = options ?? {};
+      checkInteger(version, 'version of flow.restart()', 1, definition.version);
+      turn.restart(input, version);
+      return new Promise(() => {});
+    },
+    async undo(reason: string): Promise<never> {
+      if (typeof reason !== 'string' || reason === '')
+        throw invalid(`flow.undo() needs a reason in words, not ${shown(reason)}. ${UNDONE}`);
+      turn.journal.askToUndo(reason);
+      turn.pump();
       return new Promise(() => {});
     },
   };

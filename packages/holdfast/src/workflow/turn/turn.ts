@@ -47,7 +47,7 @@ export class Turn implements Working {
   #missingSince: number | null = null;
   /** Of a run that failed for good. */
   #end: TurnEnd | null = null;
-  #restarts: { readonly input: unknown } | null = null;
+  #restarts: { readonly input: unknown; readonly version: number } | null = null;
   #finish: (end: TurnEnd) => void = () => {};
   readonly #finished = new Promise<TurnEnd>((resolve) => {
     this.#finish = resolve;
@@ -167,7 +167,7 @@ export class Turn implements Working {
     if (journal.undoReason !== null)
       return this.stop(await undoAll(this, journal.undoReason, this.#end));
     if (this.#restarts) {
-      await this.ports.restart(this.#restarts.input);
+      await this.ports.restart(this.#restarts.input, this.#restarts.version);
       return this.stop({ kind: 'restarted' });
     }
     if (this.#body) return this.#bodyEnded(this.#body);
@@ -250,8 +250,8 @@ export class Turn implements Working {
   }
 
   /** The run begins anew as soon as nothing of this turn runs. */
-  restart(input: unknown): void {
-    this.#restarts ??= { input };
+  restart(input: unknown, version: number): void {
+    this.#restarts ??= { input, version };
     this.pump();
   }
 
