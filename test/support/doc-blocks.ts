@@ -35,7 +35,7 @@ const IMPORTS = [
   "import { defineConfig } from 'holdfast/config';",
   "import { fromDrizzle, fromKnex, fromKysely, fromPg, fromPostgresJs, fromPrisma } from 'holdfast/adapters';",
   "import { advance, cloneDatabase, drain, expectEnqueued, makeJob, makeTemplate, startPglite } from '@holdfast/testing';",
-  "import { survivesFaults, testJob, useHoldfast } from '@holdfast/testing';",
+  "import { replayHistory, survivesFaults, testJob, testWorkflow, useHoldfast } from '@holdfast/testing';",
   "import { dashboard, nodeHandler, serveDashboard } from '@holdfast/dashboard';",
   "import { HoldfastModule } from '@holdfast/nest';",
   "import { findEmbedded, startEmbedded } from '@holdfast/embedded';",
