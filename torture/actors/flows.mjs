@@ -103,6 +103,8 @@ export async function drive({ hf, pool, jobs, random, history }, ids, { cancels,
       const ended = await again('cancel', () => hf.cancel([id], { undo: true, queue: 'inbox' }));
       history.record('cancel', 'ok', { of: id, moved: ended.length });
     }
+    // Often the last thing that the run waits for.
+    if (random.chance(0.6)) await sleep(random.integer(1, 1_200));
     await send(id, SIGNALS[1]);
     history.record('signals', 'ok', { of: id });
   }

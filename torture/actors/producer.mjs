@@ -93,7 +93,7 @@ const payloads = {
     nap: random.chance(0.3) ? random.integer(1, 500) : 0,
     parcels: random.integer(0, 4),
     fails: random.chance(0.15),
-    packMs: random.chance(0.3) ? random.integer(1, config.packMs ?? 20) : 0,
+    packMs: random.chance(config.packMs ? 0.8 : 0.3) ? random.integer(1, config.packMs ?? 20) : 0,
   }),
 };
 

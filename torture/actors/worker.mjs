@@ -112,7 +112,7 @@ const handlers = {
   },
   child: () => {},
   async parcel(ctx) {
-    await sleep(ctx.payload.n * 3);
+    await sleep(ctx.payload.n * 80);
     return ctx.payload.n * 10;
   },
   async flaky(ctx) {
