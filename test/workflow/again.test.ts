@@ -96,3 +96,19 @@ test('a run that begins anew keeps its version, or takes the one it names', asyn
   const { id } = await db.hf.enqueue(workflow<{ month: number }>('plan'), { month: 1 });
   expect((await db.hf.wait(plan, id, { timeout: '20s' })).result).toBe('month 3 on version 2');
 });
+
+test('a body that throws before it comes to what is recorded is called again', async () => {
+  const order = workflow<string>('hiccup_order', { retry: { base: 1, cap: 1 } });
+  let turns = 0;
+  start(db.hf, (worker) =>
+    worker.workflow(order, async (flow) => {
+      if (++turns === 2) throw new Error('the file of prices cannot be read');
+      await flow.transaction('count', (tx) => tx.query('SELECT 1'));
+      await flow.sleep('a moment', 20);
+      return turns;
+    }),
+  );
+  const { id } = await db.hf.enqueue(order, 'lamp');
+  const { status, result } = await db.hf.wait(order, id, { timeout: '20s' });
+  expect([status, result]).toEqual(['completed', 3]);
+});

@@ -47,6 +47,10 @@ function triesOf(options: TryOptions & { undo?: AnyFunction }, where: string): T
   };
 }
 
+/** Of a query of pg, as `(tx) => tx.query(…)` returns it: nobody wants it recorded, and JSON cannot hold it. */
+const isResult = (value: unknown) =>
+  value !== null && typeof value === 'object' && 'rowCount' in value && 'fields' in value;
+
 const parsed = (value: string | null) => (value === null ? undefined : JSON.parse(value));
 
 export function flowOf<Signal extends object, Input>(
@@ -116,7 +120,7 @@ export function flowOf<Signal extends object, Input>(
                 const attempt = about.attempt > 1 ? about.attempt : null;
                 await turn.transact({ name, kind, nth, attempt }, async (tx) => {
                   const made = await work(tx as never, about as never);
-                  const value = encoded(made, name, of.maxBytes);
+                  const value = encoded(isResult(made) ? undefined : made, name, of.maxBytes);
                   commits();
                   return value;
                 });

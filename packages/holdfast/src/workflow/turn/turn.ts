@@ -160,7 +160,9 @@ export class Turn implements Working {
     const missing = next?.marker ?? this.#unasked();
     if (missing && !this.#isGraceOver()) return;
     if (journal.undoReason === null) {
-      if (missing) return this.#stopWith(this.#changed(missing));
+      // A body that threw before it came there says nothing about its code.
+      if (missing && !(this.#body && 'error' in this.#body))
+        return this.#stopWith(this.#changed(missing));
       if (this.#begin()) return;
     }
     if (this.#running > 0 || journal.isWriting) return;
