@@ -47,7 +47,7 @@ const OPTIONS = {
 } as const satisfies Known<SurvivalOptions>;
 
 /** Options of `survivesFaults()` for a workflow: what happens around the run, as for `testWorkflow()`. */
-export interface WorkflowSurvivalOptions<Signal extends Signals = Signals>
+export interface WorkflowSurvivalOptions<Signal extends object = Signals>
   extends Target,
     WorkflowScript<Signal> {
   /** How often the effect has happened so far, or an object of such numbers by name: count rows, or the calls of fakes. */
@@ -83,7 +83,7 @@ const MAX_ATTEMPTS = 20;
  * @example
  * await survivesFaults(checkout, body, order, { effect: () => bank.charges.length, signals: [{ name: 'approved' }] });
  */
-export async function survivesFaults<Input, Signal extends Signals, Payload, Result>(
+export async function survivesFaults<Input, Signal extends object, Payload, Result>(
   workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
   bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
   input: PayloadOf<Input> | ((run: number) => PayloadOf<Input>),

@@ -7,7 +7,6 @@ import {
   HoldfastError,
   type Logger,
   type RunHistory,
-  type Signals,
   type WorkflowDefinition,
 } from 'holdfast';
 import {
@@ -57,7 +56,7 @@ const QUIET: Logger = {
  * @example
  * const { ok, error } = await replayHistory(checkout, body, JSON.parse(readFileSync('history.json', 'utf8')));
  */
-export async function replayHistory<Input, Signal extends Signals, Result, Payload>(
+export async function replayHistory<Input, Signal extends object, Result, Payload>(
   workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
   bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
   history: RunHistory,

@@ -28,7 +28,7 @@ import { Drive } from './drive.js';
 import type { Fakes } from './fakes.js';
 
 /** A signal that is sent by itself when so much time has passed. */
-export type ScriptedSignal<Signal extends Signals = Signals> = {
+export type ScriptedSignal<Signal extends object = Signals> = {
   readonly [Name in keyof Signal & string]: {
     /** The name of the signal. */
     readonly name: Name;
@@ -42,7 +42,7 @@ export type ScriptedSignal<Signal extends Signals = Signals> = {
 }[keyof Signal & string];
 
 /** What happens around a run, and which of its functions are faked. */
-export interface WorkflowScript<Signal extends Signals = Signals>
+export interface WorkflowScript<Signal extends object = Signals>
   extends Fakes,
     Pick<TrialOptions, 'partitionKey' | 'headers'> {
   /** Signals that are sent by themselves. Default: none. */
@@ -54,7 +54,7 @@ export interface WorkflowScript<Signal extends Signals = Signals>
 }
 
 /** The run that `testWorkflow()` drives. */
-export interface TestWorkflowOptions<Signal extends Signals = Signals>
+export interface TestWorkflowOptions<Signal extends object = Signals>
   extends Target,
     WorkflowScript<Signal> {}
 
@@ -64,7 +64,7 @@ export const SCRIPT = {
 } as const satisfies Known<TestWorkflowOptions>;
 
 /** The body of a workflow, or a body for each version. */
-export type TestBodies<Input, Signal extends Signals, Result> =
+export type TestBodies<Input, Signal extends object, Result> =
   | WorkflowBody<Input, Signal, Result>
   // biome-ignore lint/suspicious/noExplicitAny: an older version began with another input
   | Readonly<Record<number, WorkflowBody<any, Signal, Result>>>;
@@ -105,7 +105,7 @@ export interface TestRunResult<Result = unknown> {
  * await run.signal('approved', { by: 'kim' });
  * const { outcome } = await run;
  */
-export class TestRun<Signal extends Signals = Signals, Result = unknown>
+export class TestRun<Signal extends object = Signals, Result = unknown>
   implements PromiseLike<TestRunResult<Result>>
 {
   readonly #begin: () => Promise<Begun>;
@@ -286,7 +286,7 @@ export function checkScript(options: WorkflowScript): void {
  *   signals: [{ name: 'approved', value: { by: 'kim' }, after: '1d' }],
  * });
  */
-export function testWorkflow<Input, Signal extends Signals, Result, Payload>(
+export function testWorkflow<Input, Signal extends object, Result, Payload>(
   workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
   bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
   input: PayloadOf<Input>,
