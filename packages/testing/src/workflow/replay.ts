@@ -21,7 +21,7 @@ import {
   workflowRoute,
 } from 'holdfast/internal';
 import { invalid } from '../deps.js';
-import type { TestBodies } from './test-workflow.js';
+import type { TestBodies } from './script.js';
 
 /** What became of a body on a history. */
 export interface Replay {

@@ -8,66 +8,22 @@ import type {
   PayloadOf,
   RunStep,
   Signals,
-  WorkflowBody,
   WorkflowDefinition,
 } from 'holdfast';
 import { HoldfastError as Failure } from 'holdfast';
-import {
-  checkInteger,
-  checkKnown,
-  durationMs,
-  isWorkflow,
-  type Known,
-  MAX_DELAY_MS,
-} from 'holdfast/internal';
+import { checkKnown, durationMs, isWorkflow, MAX_DELAY_MS } from 'holdfast/internal';
 import { invalid } from '../deps.js';
 import { type EnqueuedJob, lastPositions, writtenSince } from '../rows.js';
-import { type Target, target } from '../target.js';
-import type { TrialOptions } from '../trial.js';
+import { target } from '../target.js';
 import { Drive } from './drive.js';
-import type { Fakes } from './fakes.js';
-
-/** A signal that is sent by itself when so much time has passed. */
-export type ScriptedSignal<Signal extends object = Signals> = {
-  readonly [Name in keyof Signal & string]: {
-    /** The name of the signal. */
-    readonly name: Name;
-    /** What it carries. Default: nothing. */
-    readonly value?: Signal[Name];
-    /** When it is sent, in virtual time since the start, such as `'1d'`. Default: before the first turn. */
-    readonly after?: Duration;
-    /** As for `hf.signal()`: a second signal with this key is dropped. */
-    readonly key?: string;
-  };
-}[keyof Signal & string];
-
-/** What happens around a run, and which of its functions are faked. */
-export interface WorkflowScript<Signal extends object = Signals>
-  extends Fakes,
-    Pick<TrialOptions, 'partitionKey' | 'headers'> {
-  /** Signals that are sent by themselves. Default: none. */
-  readonly signals?: readonly ScriptedSignal<Signal>[];
-  /** The version that the run begins with. Default: the newest. */
-  readonly version?: number;
-  /** After so many turns and children it gives up: something does not end. Default 1,000. */
-  readonly limit?: number;
-}
-
-/** The run that `testWorkflow()` drives. */
-export interface TestWorkflowOptions<Signal extends object = Signals>
-  extends Target,
-    WorkflowScript<Signal> {}
-
-export const SCRIPT = {
-  ...{ hf: true, steps: true, undo: true, children: true, worker: true, signals: true },
-  ...{ version: true, limit: true, partitionKey: true, headers: true },
-} as const satisfies Known<TestWorkflowOptions>;
-
-/** The body of a workflow, or a body for each version. */
-export type TestBodies<Input, Signal extends object, Result> =
-  | WorkflowBody<Input, Signal, Result>
-  // biome-ignore lint/suspicious/noExplicitAny: an older version began with another input
-  | Readonly<Record<number, WorkflowBody<any, Signal, Result>>>;
+import { outcomeOf, undoneIn } from './outcome.js';
+import {
+  checkScript,
+  SCRIPT,
+  type TestBodies,
+  type TestWorkflowOptions,
+  type WorkflowScript,
+} from './script.js';
 
 /** A step of a run, with the value that it returned. */
 export interface TestStep extends RunStep<Date> {
@@ -198,7 +154,7 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
     options: {
       /** Undoes what the run did. Default false. */
       readonly undo?: boolean;
-      /** Why. */
+      /** Why it is cancelled. Default: by an operator. */
       readonly reason?: string;
     } = {},
   ): Promise<void> {
@@ -237,17 +193,6 @@ async function endedBefore(drive: Drive, name: string | undefined): Promise<Hold
   return new Failure('JOB_STATE', `The run ended as "${outcome}" before ${where}${why}.`);
 }
 
-async function outcomeOf({ deps, id, trial }: Drive) {
-  const row = await deps.hf.job(id, { queue: trial.names.queue });
-  const failed = row?.status === 'dead_letter' || row?.status === 'cancelled';
-  const outcome = failed ? (row.status as 'dead_letter' | 'cancelled') : 'completed';
-  return {
-    outcome,
-    result: row?.result ?? null,
-    error: failed ? (row.lastError ?? '') : null,
-  } as const;
-}
-
 async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> {
   const { steps } = await deps.hf.steps(id, { queue: trial.names.queue, values: true });
   return steps.map((step) => {
@@ -256,26 +201,15 @@ async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> 
   });
 }
 
-export async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
+async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
   const { deps, id, trial, movedMs, turns } = drive;
   const steps = await stepsOf(drive);
   const { queue } = trial.names;
-  const recorded = await deps.hf.history(id, { queue });
-  const undone = recorded.steps.filter(({ kind, place, error }) => kind === 'u' && place && !error);
   return {
     ...{ id, ...(await outcomeOf(drive)), steps: steps.filter(({ kind }) => kind !== 'undoing') },
-    undone: undone.map(({ name }) => name.slice(1)),
-    ...{ movedMs, turns },
+    ...{ undone: undoneIn(await deps.hf.history(id, { queue })), movedMs, turns },
     enqueued: await writtenSince(deps.ownPool, deps.schema, before, { id, queue }),
   };
-}
-
-/** Of the script of a run, whoever drives it. */
-export function checkScript(options: WorkflowScript): void {
-  const { limit, signals } = options;
-  if (limit !== undefined) checkInteger(limit, 'limit', 1, 1_000_000);
-  if (signals !== undefined && !Array.isArray(signals))
-    throw invalid('signals must be a list such as [{ name, value, after }]; nothing was run.');
 }
 
 /**
