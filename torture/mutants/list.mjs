@@ -45,7 +45,9 @@ const FLOWS = {
   profile: 'workflow',
   faults: ['terminate-backends', 'kill'],
   producer: { weights: { checkout: 120 } },
-  rate: 30,
+  rate: 10,
+  // Runs wait for signals and parcels: most end after the load.
+  drainMs: 20_000,
 };
 const KILLS = { profile: 'worker', faults: ['kill', 'kill-most'] };
 
@@ -473,6 +475,7 @@ export const MUTANTS = [
       ],
     },
     ...FLOWS,
+    drainMs: undefined,
     caughtBy: /^bystanders: job .* \(checkout, .* is stuck/,
   },
   {
