@@ -124,6 +124,7 @@ export type {
   ChildrenOptions,
   Flow,
   KeptError,
+  RestartOptions,
   StepAbout,
   StepOptions,
   Taken,

@@ -57,7 +57,9 @@ const MAX_ATTEMPTS = 20;
  * Runs a workflow through crashes and lost answers at every statement of every turn. Throws if an effect happens twice or not at
  * all, if an undo is lost, or if the run ends in another way; the error names the step and the statement.
  * @example
- * await survivesFaults(checkout, body, order, { effect: () => bank.charges.length, signals: [{ name: 'approved' }] });
+ * let charges = 0;
+ * const effect = () => charges;
+ * await survivesFaults(checkout, (flow) => flow.step('charge', () => void charges++), order, { effect });
  */
 export async function survivesFaults<Input, Signal extends object, Payload, Result>(
   workflow: WorkflowDefinition<Input, Signal, Result, Payload>,

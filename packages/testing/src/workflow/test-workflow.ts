@@ -56,7 +56,7 @@ export interface TestRunResult<Result = unknown> {
 /**
  * A run in a test. Await it to drive it to its end, or stop it before with `untilWaiting`. It begins with the first await.
  * @example
- * const run = testWorkflow(checkout, body, order);
+ * const run = testWorkflow(checkout, async (flow) => flow.wait('approval', 'approved'), order);
  * await run.untilWaiting('approval');
  * await run.signal('approved', { by: 'kim' });
  * const { outcome } = await run;
@@ -104,7 +104,7 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
   /**
    * Goes on until the run waits in the step of this name, or in any: for a signal, a time, children or its next try. Time moves
    * to there. Rejects if the run ends before.
-   * @example const { dueAt } = await run.untilWaiting('approval');
+   * @example await testWorkflow(checkout, (flow) => flow.wait('approval', 'approved'), order).untilWaiting('approval');
    */
   untilWaiting(name?: string): Promise<RunStep<Date>> {
     return this.#next(async ({ drive }) => {
@@ -119,7 +119,7 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
 
   /**
    * Sends the run a signal now. Returns false if its key was sent before.
-   * @example await run.signal('approved', { by: 'kim' });
+   * @example await testWorkflow(checkout, (flow) => flow.wait('approval', 'approved'), order).signal('approved', { by: 'kim' });
    */
   signal<Name extends keyof Signal & string>(
     name: Name,
@@ -134,7 +134,7 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
 
   /**
    * Lets so much time pass, and does what is due in it. The run may be waiting after it, or may have ended.
-   * @example await run.advance('1d');
+   * @example await testWorkflow(checkout, (flow) => flow.sleep('cool off', '2d'), order).advance('1d');
    */
   advance(by: Duration): Promise<void> {
     return this.#next(async ({ drive }) => {
@@ -148,7 +148,7 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
 
   /**
    * Cancels the run, as `hf.cancel()` does. With `undo` it undoes first what it did, when it goes on.
-   * @example await run.cancel({ undo: true, reason: 'changed her mind' });
+   * @example await testWorkflow(checkout, (flow) => flow.sleep('cool off', '2d'), order).cancel({ undo: true });
    */
   cancel(
     options: {
@@ -215,7 +215,7 @@ async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunR
 /**
  * Runs a workflow to its end and returns how it ended. Time moves forward over its waits, so two days take milliseconds.
  * @example
- * const { outcome, result } = await testWorkflow(checkout, body, order, {
+ * const { outcome, result } = await testWorkflow(checkout, async (flow) => flow.wait('approval', 'approved'), order, {
  *   steps: { charge: { id: 'ch_1' } },
  *   signals: [{ name: 'approved', value: { by: 'kim' }, after: '1d' }],
  * });

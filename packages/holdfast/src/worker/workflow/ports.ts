@@ -185,11 +185,11 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
         throw error;
       }
     },
-    async restart(input) {
+    async restart(input, version) {
       const limits = { maxBytes: deps.maxPayloadBytes, what: 'the input of flow.restart()' };
       const text = encodePayload(input, { ...limits, consequence: 'the run was not begun anew' });
       held.settling = true;
-      const row = await restart(engine, names, owner, text, held.row.version);
+      const row = await restart(engine, names, owner, text, version);
       if (!row) throw lost('the restart');
     },
     pause,

@@ -30,7 +30,7 @@ export interface TurnPorts {
   /** Watches one try of a step: for traces and metrics. Default: nobody does. */
   trying?<Value>(step: TriedStep, work: () => Promise<Value>): Promise<Value>;
   /** Begins the run anew. */
-  restart(input: unknown): Promise<void>;
+  restart(input: unknown, version: number): Promise<void>;
   /** Resolves after so long, or when the signal is aborted. */
   pause(ms: number, signal: AbortSignal): Promise<void>;
   now(): number;
