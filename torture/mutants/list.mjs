@@ -471,7 +471,7 @@ export const MUTANTS = [
       'schema/functions/workflow/wake-run.sql.js': [['i.id = %L FOR UPDATE', 'i.id = %L']],
       // A slow server: between the look and the end of the transaction.
       'schema/functions/workflow/suspend.sql.js': [
-        ["IF state = 'asleep' THEN", "IF state = 'asleep' THEN\n      PERFORM pg_sleep(0.05);"],
+        ["IF state = 'asleep' THEN", "IF state = 'asleep' THEN\n      PERFORM pg_sleep(0.1);"],
       ],
     },
     ...FLOWS,
