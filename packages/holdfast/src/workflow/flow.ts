@@ -128,7 +128,7 @@ export interface ChildrenOptions<Input> {
 
 /**
  * Options of `flow.restart()`.
- * @example await flow.restart({ month: 2 }, { version: 2 });
+ * @example await flow.restart({ ...order, total: 0 }, { version: 2 });
  */
 export interface RestartOptions {
   /** The version that the run has from now on. Default: the version of this body. */
@@ -231,7 +231,7 @@ export interface Flow<Signal extends object = Signals, Input = unknown> {
   restart(input: Input, options?: RestartOptions): Promise<never>;
   /**
    * Undoes what the run did, and ends it as cancelled. Nothing after it runs. `throw new Cancel(reason)` ends it without undo.
-   * @example if (!yes) await flow.undo('nobody approved');
+   * @example await flow.undo('nobody approved');
    */
   undo(reason: string): Promise<never>;
 }
