@@ -160,7 +160,7 @@ test('a step that fails for good may be caught, in every later turn the same', a
         if (!(error instanceof StepFailed)) throw error;
         seen.push(`${error.step}: ${error.error.message}`);
       }
-      await flow.sleep('later', 10);
+      await flow.sleep('later', 300);
       return 'unpaid';
     }),
   );
