@@ -71,7 +71,7 @@ export async function checkoutReport(pool: pg.Pool): Promise<Report> {
       `${is.all}: ${is.completed} completed, ${is.undone} undone${open}`,
       is.wrongEnds,
     ),
-    row('charges', `${is.charges}; the bank was asked again ${is.repeated} times`, is.wrongMoney),
+    row('charges', `${is.charges}, and ${is.repeated} requests that came twice`, is.wrongMoney),
     row('stock', 'reserved or put back once each', is.wrongStock),
     row('approvals', `${is.taken} taken, ${is.missing} never given`, is.wrongApprovals),
   ];
