@@ -17,7 +17,7 @@ const TIMED = [
 
 /** They replace modules, or count what is in their process. All others share a process with those before them. */
 const ALONE = [
-  'packages/testing/src/{faults,kit,workflow/workflow}.test.ts',
+  'packages/testing/src/{faults,kit}.test.ts',
   'packages/holdfast/src/tracing/**/*.test.ts',
   'packages/holdfast/src/postgres/database.test.ts',
   'packages/holdfast/src/worker/lease/keeper-thread.test.ts',

@@ -6,7 +6,7 @@ import { databaseFaults } from './faults/database.mjs';
 import { asynchronousFaults, synchronousFaults } from './faults/failover.mjs';
 import { fleetFaults, limitFaults } from './faults/fleet.mjs';
 import { membershipFaults } from './faults/membership.mjs';
-import { networkFaults } from './faults/network.mjs';
+import { networkFaults, workflowCuts } from './faults/network.mjs';
 import { poolerFaults } from './faults/pooler.mjs';
 import { upgradeCourse } from './faults/upgrade.mjs';
 import { workerFaults } from './faults/worker.mjs';
@@ -21,6 +21,8 @@ const LIMITED = { limits: true };
 /** With the two that are always there, 50. */
 const SIDES = 48;
 const MANY = { sides: SIDES };
+/** Runs of workflows begin with either version, and every worker has bodies of both. */
+const FLOWS = { flows: 2 };
 const byName = (faults, names) => faults.filter(({ name }) => names.includes(name));
 
 /**
@@ -79,6 +81,16 @@ export const PROFILES = {
   queues: {
     faults: [...fleetFaults, ...workerFaults, ...byName(databaseFaults, ['terminate-backends'])],
     ...{ sides: SIDES, workerConfig: () => MANY, producerConfig: () => MANY },
+  },
+  workflow: {
+    faults: [
+      ...byName(workerFaults, ['kill', 'kill-most', 'freeze', 'stop', 'rolling-restart']),
+      ...byName(databaseFaults, ['terminate-backends', 'kill-backend', 'row-locks']),
+      ...byName(networkFaults, ['reset', 'half-close', 'lost-notifications']),
+      ...workflowCuts,
+    ],
+    workerConfig: () => FLOWS,
+    producerConfig: (n) => ({ flows: n === 1 ? 1 : 2 }),
   },
   pooler: {
     faults: [

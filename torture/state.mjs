@@ -25,6 +25,9 @@ const readsOf = (both) => ({
   workers: 'SELECT id, status FROM holdfast.workers',
   orders: 'SELECT op, jobs FROM torture.orders',
   effects: 'SELECT job, generation::int, worker FROM torture.effects ORDER BY seq',
+  flows: 'SELECT run, what, version, facts FROM torture.flows ORDER BY seq',
+  signals:
+    'SELECT run_id AS run, name, key, taken_by, value FROM holdfast.inbox_signals ORDER BY run_id, id',
   witness: `SELECT seq::int, (extract(epoch FROM at) * 1000)::float8 AS at, tx, kind, job, queue, key,
     position::int, generation::int, owner, was_status, was_owner, was_expired, crashed, outcome, made_by
     FROM torture.witness ORDER BY seq`,

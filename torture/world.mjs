@@ -1,6 +1,7 @@
 // The world of a run: a server, the tables of the torture, the fleet. It is built, put under load, measured and
 // taken down here; what is done to it stands in faults/.
 
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import pg from 'pg';

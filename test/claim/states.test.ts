@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { type Duration, job } from '../../packages/holdfast/src/index.js';
 import { finishedByIds } from '../../packages/holdfast/src/inspect/job/archive.js';
 import {
-  type JobState,
+  type RowState,
   TRANSITIONS,
   type Transition,
   type Verb,
@@ -23,7 +23,11 @@ import { complete } from '../../packages/holdfast/src/settle/complete.js';
 import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
 import { fail } from '../../packages/holdfast/src/settle/fail.js';
 import { release, snooze } from '../../packages/holdfast/src/settle/release.js';
+import { restart } from '../../packages/holdfast/src/workflow/rows/record.js';
+import { askToUndo, send } from '../../packages/holdfast/src/workflow/rows/signal.js';
+import { suspend } from '../../packages/holdfast/src/workflow/rows/suspend.js';
 import { claimAs, heldOf } from '../support/claiming.js';
+import { call } from '../support/cli-run.js';
 import { INBOX, testDatabase } from '../support/database.js';
 
 const db = testDatabase();
@@ -38,6 +42,8 @@ beforeEach(async () => {
   await db.rows('DELETE FROM holdfast.inbox_archive');
   await db.rows('DELETE FROM holdfast.inbox_claims');
   await db.rows('DELETE FROM holdfast.workers');
+  await db.rows('DELETE FROM holdfast.inbox_steps');
+  await db.rows('DELETE FROM holdfast.inbox_signals');
 });
 
 interface Held {
@@ -73,14 +79,36 @@ async function deadLettered(): Promise<Held> {
   return held;
 }
 
+const WAIT = { name: 'approval', kind: 'w', nth: 0, signals: ['approved'] } as const;
+const ownerOf = (held: Held) => ({ workerId: ME, ...held });
+const suspended = ({ id, generation }: Held) =>
+  suspend(db.engine, INBOX, [
+    { owner: ownerOf({ id, generation }), place: 0, first: true, waits: [WAIT] },
+  ]);
+
+async function waiting(): Promise<Held> {
+  const held = await claimed(ME);
+  expect((await suspended(held)).get(held.id)?.state).toBe('asleep');
+  return held;
+}
+
+/** It was woken: it may go on. */
+async function woken(): Promise<Held> {
+  const held = await waiting();
+  await db.rows(`SELECT holdfast.wake_run('inbox', $1)`, [held.id]);
+  return held;
+}
+
 interface Situation {
   readonly name: string;
-  readonly state: JobState;
+  readonly state: RowState;
   readonly due?: true;
   /** The verbs' owner and generation are the row's, and its lease lives. */
   readonly owned?: true;
   /** The owner is gone: its lease expired, or the registry calls it dead. */
   readonly orphaned?: 'expired' | 'dead';
+  /** A run of a workflow that has taken a step. */
+  readonly run?: true;
   /** All attempts are used up, and a crash would be the job's own. */
   readonly spent?: true;
   readonly make: () => Promise<Held>;
@@ -107,6 +135,25 @@ const SITUATIONS: readonly Situation[] = [
     name: 'pending, not due yet',
     state: 'pending',
     make: async () => ({ id: await enqueue({ delay: '1h' }), generation: 0 }),
+  },
+  { name: 'waiting for a signal', state: 'waiting', run: true, make: waiting },
+  {
+    name: 'pending and due, a run that waited',
+    state: 'pending',
+    due: true,
+    run: true,
+    make: woken,
+  },
+  {
+    name: 'processing, mine, a run that waited',
+    state: 'processing',
+    owned: true,
+    run: true,
+    make: async () => {
+      await woken();
+      const [row] = await claimAs(db.engine, ME, { types });
+      return heldOf(row!);
+    },
   },
   { name: 'processing, mine', state: 'processing', owned: true, make: () => claimed(ME) },
   {
@@ -194,6 +241,7 @@ const SITUATIONS: readonly Situation[] = [
 /** Does what the table asks for beside the state hold in this situation? */
 function allowed(move: Transition, situation: Situation): boolean {
   const spent = situation.spent === true;
+  if (move.verb === 'undo') return situation.run === true;
   if (move.by === 'owner') {
     if (!situation.owned) return false;
     return move.verb !== 'fail' || (move.to === 'dead_letter') === spent;
@@ -229,9 +277,33 @@ const VERBS: Record<Verb, (held: Held) => Promise<unknown[]>> = {
     (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, priority: 1 })) ? [held.id] : [],
   wake: async (held) =>
     (await updateWaiting(db.plain, INBOX, held.id, { ...UNCHANGED, delayMs: 0 })) ? [held.id] : [],
+  suspend: async (held) =>
+    (await suspended(held)).get(held.id)?.state === 'asleep' ? [held.id] : [],
+  restart: async (held) =>
+    (await restart(db.engine, INBOX, ownerOf(held), '{}', 1)) ? [held.id] : [],
+  signal: async ({ id }) => {
+    const before = await isWaiting(id);
+    const signal = { run: id, name: 'approved', value: null, key: null, now: true };
+    const sent = await send(db.plain, INBOX, signal).catch((error) => {
+      expect(error.code).toBe('RUN_GONE');
+      return false;
+    });
+    // One that does not wait for it keeps it.
+    expect(await db.rows('SELECT FROM holdfast.inbox_signals')).toHaveLength(sent ? 1 : 0);
+    return before && !(await isWaiting(id)) ? [id] : [];
+  },
+  undo: (held) => askToUndo(db.plain, INBOX, [held.id], 'cancelled by an operator'),
   replay: (held) => replayed(held.id, { completed: true }),
   restore: (held) => replayed(held.id, { completed: true, restore: true }),
 };
+
+const isWaiting = async (id: string) =>
+  (
+    await db.rows(
+      'SELECT FROM holdfast.inbox WHERE id = $1 AND wait_until = available_at AND available_at > now()',
+      [id],
+    )
+  ).length === 1;
 
 /** By the place of its row, as it is found in the archive. */
 async function replayed(id: string, how: Parameters<typeof replay>[3]): Promise<string[]> {
@@ -243,7 +315,7 @@ const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'no paper' 
 const idOf = (row: { id: string }) => row.id;
 
 interface Seen {
-  readonly state: JobState;
+  readonly state: RowState;
   readonly attempts: number;
   readonly generation: number;
   /** The row with its place and the transaction that wrote it: any write at all shows here. */
@@ -253,7 +325,8 @@ interface Seen {
 /** The job wherever it is; it must be in one place only. */
 async function look(id: string): Promise<Seen> {
   const rows = await db.rows<Seen>(
-    `SELECT status::text AS state, attempts, lease_generation::int AS generation,
+    `SELECT CASE WHEN wait_until = available_at AND available_at > now() THEN 'waiting'
+       ELSE status::text END AS state, attempts, lease_generation::int AS generation,
        concat_ws(' ', ctid, xmin, i) AS bytes
      FROM holdfast.inbox AS i WHERE id = $1
      UNION ALL
@@ -268,7 +341,7 @@ async function look(id: string): Promise<Seen> {
 
 /** How a verb that moved the job changes its attempts; every other verb leaves them. */
 function attemptsAfter(verb: Verb, before: Seen, situation: Situation): number {
-  if (verb === 'retry' || verb === 'replay') return 0;
+  if (['retry', 'replay', 'suspend', 'restart'].includes(verb)) return 0;
   if (verb === 'release' || verb === 'snooze') return before.attempts - 1;
   if (verb === 'claim') return before.attempts + (situation.orphaned ? 0 : 1);
   if (verb === 'recover') return before.attempts - (situation.spent ? 0 : 1);
@@ -340,4 +413,66 @@ test('a batch moves exactly the jobs that are still its own, and names them', as
   expect(moved.sort()).toEqual([held[0]!.id, held[3]!.id, held[5]!.id].sort());
   expect((await look(held[1]!.id)).state).toBe('processing');
   expect((await look(held[2]!.id)).state).toBe('processing');
+});
+
+describe('a run that waits', () => {
+  const change = (id: string, changes: object) =>
+    updateWaiting(db.plain, INBOX, id, { ...UNCHANGED, ...changes });
+  const woke = async (id: string) => {
+    await send(db.plain, INBOX, { run: id, name: 'approved', value: null, key: null, now: true });
+    return !(await isWaiting(id));
+  };
+
+  test('is woken by its signal after a change of its priority, and after a turn that found nothing', async () => {
+    const { id } = await waiting();
+    expect(await change(id, { priority: 1 })).not.toBeNull();
+    expect(await change(id, { delayMs: 0 })).not.toBeNull();
+    const [row] = await claimAs(db.engine, ME, { types });
+    const again = await suspend(db.engine, INBOX, [
+      { owner: ownerOf(heldOf(row!)), place: 0, first: false, waits: [] },
+    ]);
+    expect(again.get(id)).toEqual({ state: 'asleep', dueInMs: null });
+    expect(await woke(id)).toBe(true);
+  });
+
+  test('is not put off, and has no other input: its signal would not wake it, its steps would not fit', async () => {
+    const { id } = await waiting();
+    const before = await look(id);
+    expect(await change(id, { delayMs: 3_600_000 })).toBeNull();
+    expect(await change(id, { runAt: '9999-01-01T00:00:00Z' })).toBeNull();
+    expect(await change(id, { payload: '{}' })).toBeNull();
+    expect(await look(id)).toEqual(before);
+    await expect(db.hf.update(id, { delay: '1h' })).rejects.toThrow(
+      /a run that has begun, of which/,
+    );
+    expect(await woke(id)).toBe(true);
+  });
+
+  test('and was cancelled goes on at once when it is brought back', async () => {
+    const { id } = await waiting();
+    await cancel(db.plain, INBOX, [id], 'by mistake');
+    expect(await replayed(id, {})).toEqual([id]);
+    expect((await claimAs(db.engine, NEXT, { types })).map(idOf)).toEqual([id]);
+  });
+
+  test('wakes while its queue is paused, and runs when that is resumed', async () => {
+    const { id } = await waiting();
+    await db.hf.pause('inbox', { audit: false });
+    expect(await woke(id)).toBe(true);
+    expect(await claimAs(db.engine, NEXT, { types })).toEqual([]);
+    await db.hf.resume('inbox', { audit: false });
+    expect((await claimAs(db.engine, NEXT, { types })).map(idOf)).toEqual([id]);
+  });
+
+  test('is cancelled by an act on many, and left by a retry and a discard', async () => {
+    const { id } = await waiting();
+    expect(await retry(db.plain, INBOX, [id])).toEqual([]);
+    expect(await discard(db.plain, INBOX, [id])).toEqual([]);
+    expect(await isWaiting(id)).toBe(true);
+    const ran = await call(['jobs', 'cancel', '--type', 'send_receipt', '--yes'], {
+      env: { DATABASE_URL: db.url },
+    });
+    expect(ran.out).toBe('1 cancelled\n');
+    expect((await look(id)).state).toBe('cancelled');
+  });
 });

@@ -328,7 +328,17 @@ test('names follow the rules of Prometheus: prefix, unit, _total for counters on
     expect([name, name.endsWith('_total')]).toEqual([name, kind === 'counter']);
     if (kind === 'histogram' || name.includes('_age')) expect(name).toMatch(/_seconds$/);
     expect(help).toMatch(/\.$/);
-    const allowed = ['queue', 'type', 'reason', 'statement', 'status', 'error', 'table'];
+    const allowed = [
+      'queue',
+      'type',
+      'step',
+      'state',
+      'reason',
+      'statement',
+      'status',
+      'error',
+      'table',
+    ];
     expect(labels.filter((label) => !allowed.includes(label))).toEqual([]);
   }
 });

@@ -242,7 +242,7 @@ describe('recovery', () => {
     // Whether the statistics know of the backlog or not.
     for (const knows of [false, true]) {
       if (knows) await db.rows('ANALYZE holdfast.inbox');
-      const text = ['1000', "'sweeper'", '1', "'(0,0)'", "'(0,0)'", 'true'].reduce(
+      const text = ['1000', "'sweeper'", '1', "'(0,0)'", "'(0,0)'", "'{}'"].reduce(
         (on, value, nth) => on.replaceAll(`$${nth + 1}`, value),
         statement.text,
       );
@@ -301,7 +301,7 @@ describe('recovery', () => {
     const session = await planSession(db.url);
     onTestFinished(() => session.end());
     await session.query(`PREPARE recover AS ${load(recoverJobs, INBOX).text}`);
-    const params = [1_000, 'me', 1, '(2000,0)', '(4000,0)', true];
+    const params = [1_000, 'me', 1, '(2000,0)', '(4000,0)', '{}'];
     const plan = await explainedAndUndone(session, 'recover', params);
     expect(buffers(plan)).toBeLessThan(PAGES_A_ROUND + 100);
 

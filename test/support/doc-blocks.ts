@@ -29,13 +29,13 @@ export function documentationBlocks(root: string): Block[] {
 
 /** What an `@example` takes for granted, beside the names of the prelude. */
 const IMPORTS = [
-  "import { createServer } from 'node:http'; import { register } from 'prom-client';",
+  "import { readFileSync, writeFileSync } from 'node:fs'; import { createServer } from 'node:http'; import { register } from 'prom-client';",
   "import { Cancel, DeadLetter, guardTable, holdfast, job, RetryLater, shardedKey, shardedKeys, Snooze, StepFailed, workflow } from 'holdfast';",
   "import { collectMetrics, metricsFetch, metricsHandler, meterMetrics, registerMetrics } from 'holdfast/metrics';",
   "import { defineConfig } from 'holdfast/config';",
   "import { fromDrizzle, fromKnex, fromKysely, fromPg, fromPostgresJs, fromPrisma } from 'holdfast/adapters';",
   "import { advance, cloneDatabase, drain, expectEnqueued, makeJob, makeTemplate, startPglite } from '@holdfast/testing';",
-  "import { survivesFaults, testJob, useHoldfast } from '@holdfast/testing';",
+  "import { replayHistory, survivesFaults, testJob, testWorkflow, useHoldfast } from '@holdfast/testing';",
   "import { dashboard, nodeHandler, serveDashboard } from '@holdfast/dashboard';",
   "import { HoldfastModule } from '@holdfast/nest';",
   "import { findEmbedded, startEmbedded } from '@holdfast/embedded';",
@@ -92,10 +92,12 @@ declare global {
   interface Order { id: number; sku: string; total: number }
   interface Receipt { messageId: string }
   const order: Order;
-  const run: { readonly id: string };
+  const run: import('@holdfast/testing').TestRun<{ approved: { by: string } }> & { readonly id: string };
+  const body: import('holdfast').WorkflowBody<Order, { approved: { by: string }; refused: string }>;
   const checkout: import('holdfast').WorkflowDefinition<Order, { approved: { by: string }; refused: string }>;
   const flow: import('holdfast').Flow<{ approved: { by: string }; refused: string }, Order>;
   const bank: {
+    readonly charges: readonly string[];
     charge(of: { id: number | string; total: number }, options: { key: string; signal?: AbortSignal }): Promise<{ id: string }>;
     refund(chargeId: string, options: { key: string }): Promise<void>;
     refundByOrder(orderId: number, options: { key: string }): Promise<void>;

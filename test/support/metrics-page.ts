@@ -3,6 +3,7 @@ import {
   DATABASE_METRICS,
   JOB_METRICS,
   PROCESS_METRICS,
+  STEP_METRICS,
 } from '../../packages/holdfast/src/metrics/catalogue.js';
 import type { MetricDefinition } from '../../packages/holdfast/src/metrics/registry.js';
 
@@ -15,7 +16,9 @@ function line(metric: MetricDefinition, origin: string): string {
 }
 
 export function metricsPart(): string {
-  const counted = [...Object.values(JOB_METRICS), ...Object.values(PROCESS_METRICS)];
+  const counted = [JOB_METRICS, STEP_METRICS, PROCESS_METRICS].flatMap((part) =>
+    Object.values<MetricDefinition>(part),
+  );
   return [
     '| Metric | Kind | Labels | | Meaning |',
     '|---|---|---|---|---|',

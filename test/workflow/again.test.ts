@@ -63,3 +63,52 @@ test('from a later step on, what was undone before it is done again too', async 
   expect(result).toBe('lamp, approved by kim');
   expect(calls).toEqual(['charge', 'refund', 'charge', 'ship']);
 });
+
+test('a body that gives up undoes what it did, and the run is cancelled', async () => {
+  const order = workflow<string>('refused_order');
+  const calls: string[] = [];
+  start(db.hf, (worker) =>
+    worker.workflow(order, async (flow) => {
+      await flow.step('charge', () => calls.push('charge'), { undo: () => calls.push('refund') });
+      await flow.transaction('reserve', async () => calls.push('reserve'), {
+        undo: async () => calls.push('put back'),
+      });
+      await flow.undo('nobody approved');
+      calls.push('never');
+    }),
+  );
+  const { id } = await db.hf.enqueue(order, 'lamp');
+  expect(await db.hf.wait(order, id, { timeout: '20s' })).toMatchObject({
+    status: 'cancelled',
+    error: expect.stringContaining('nobody approved'),
+  });
+  expect(calls).toEqual(['charge', 'reserve', 'put back', 'refund']);
+});
+
+test('a run that begins anew keeps its version, or takes the one it names', async () => {
+  const plan = workflow<{ month: number }, object, string>('plan', { version: 2 });
+  start(db.hf, (worker) =>
+    worker.workflow(plan, {
+      1: (flow, { month }) => flow.restart({ month: month + 1 }, month > 1 ? { version: 2 } : {}),
+      2: async (flow, { month }) => `month ${month} on version ${flow.version}`,
+    }),
+  );
+  const { id } = await db.hf.enqueue(workflow<{ month: number }>('plan'), { month: 1 });
+  expect((await db.hf.wait(plan, id, { timeout: '20s' })).result).toBe('month 3 on version 2');
+});
+
+test('a body that throws before it comes to what is recorded is called again', async () => {
+  const order = workflow<string>('hiccup_order', { retry: { base: 1, cap: 1 } });
+  let turns = 0;
+  start(db.hf, (worker) =>
+    worker.workflow(order, async (flow) => {
+      if (++turns === 2) throw new Error('the file of prices cannot be read');
+      await flow.transaction('count', (tx) => tx.query('SELECT 1'));
+      await flow.sleep('a moment', 20);
+      return turns;
+    }),
+  );
+  const { id } = await db.hf.enqueue(order, 'lamp');
+  const { status, result } = await db.hf.wait(order, id, { timeout: '20s' });
+  expect([status, result]).toEqual(['completed', 3]);
+});

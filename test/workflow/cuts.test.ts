@@ -64,13 +64,14 @@ async function wrote(id: string): Promise<unknown[]> {
 test.each(Object.keys(STATEMENTS))(
   '%s: a cut before it or after it changes nothing',
   async (name) => {
+    const months = name === 'restart' ? 2 : 1;
     for (const where of ['request', 'answer'] as const) {
       line.cuts.push({ statement: STATEMENTS[name] as RegExp, where, times: 1 });
       const made = line.cutsMade;
-      const id = await runs.start(errand, { months: 2 });
+      const id = await runs.start(errand, { months });
       for (const key of ['1', '2']) await db.hf.signal(errand, id, 'go', 'now', { key });
       expect(await runs.end(errand, id)).toMatchObject({ status: 'completed', result: EXPECTED });
-      expect(await wrote(id)).toEqual(['reserve 1', 'reserve 2']);
+      expect(await wrote(id)).toEqual(['reserve 1', 'reserve 2'].slice(0, months));
       expect(line.cutsMade).toBe(made + 1);
     }
   },

@@ -179,7 +179,7 @@ test('a run that is cancelled with undo undoes what it did, and ends as cancelle
   );
   const { id } = await db.hf.enqueue(checkout, { id: 1 });
   await expect
-    .poll(async () => (await db.hf.steps(id)).steps.map((s) => s.state))
+    .poll(async () => (await db.hf.steps(id)).steps.map((s) => s.state), { timeout: 20_000 })
     .toEqual(['done', 'waiting']);
   expect(await db.hf.cancel([id], { undo: true, reason: 'changed her mind' })).toEqual([id]);
   const { status } = await db.hf.wait(checkout, id, { timeout: '20s' });

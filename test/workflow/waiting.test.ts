@@ -88,9 +88,9 @@ describe('a hundred thousand runs wait', () => {
     const counts = await reading(db.pool, (reader) => countByStatus(reader, INBOX));
     expect(counts).toMatchObject({ approximate: true });
     expect(counts.waitingRuns).toBeGreaterThan(90_000);
-    expect(counts.pending).toBeLessThan(5_000);
+    expect(counts.pending).toBeLessThan(10_000);
     const [gauges] = (await db.hf.gauges()).queues;
-    expect(gauges?.pending).toBeLessThan(5_000);
+    expect(gauges?.pending).toBeLessThan(10_000);
   });
 
   test('a page of them, by tag or state, reads what it shows', async () => {

@@ -23,8 +23,14 @@ export const sideQueues = (count = 0) => Array.from({ length: count }, (_, n) =>
  * @param {number} [build.payVersion] the newest version of `pay` that this build knows
  * @param {boolean} [build.limits] whether it has types with limits; a fleet without any pays nothing for them
  * @param {number} [build.sides] so many more queues, with a type each
+ * @param {number} [build.flows] the version with which workflows begin; without it there are none
+ * @param {typeof import('../../packages/holdfast/dist/index.js').workflow} [workflow]
  */
-export function definitions(job, { payVersion = 1, limits = false, sides = 0 }) {
+export function definitions(
+  job,
+  { payVersion = 1, limits = false, sides = 0, flows = 0 },
+  workflow,
+) {
   const upgrade = payVersion > 1 ? { 1: (payload) => ({ ...payload, currency: 'EUR' }) } : {};
   return {
     /** One effect, in the transaction that completes the job. */
@@ -47,6 +53,11 @@ export function definitions(job, { payVersion = 1, limits = false, sides = 0 }) 
       paced: job('paced', { ...timed, limit: LIMITS.paced }),
       /** What stands before all others while it is paused, or at a limit of an operator. */
       block: job('block', { ...timed, priority: 1 }),
+    }),
+    ...(flows > 0 && {
+      /** A run, and what it has children of. */
+      checkout: workflow('checkout', { ...timed, version: flows }),
+      parcel: job('parcel', timed),
     }),
     ...Object.fromEntries(
       sideQueues(sides).map((queue) => [queue, job(queue, { ...timed, queue })]),

@@ -7,13 +7,14 @@ import { pathToFileURL } from 'node:url';
 import pg from 'pg';
 import { monotonicMs, openHistory } from '../history.mjs';
 import { randomOf } from '../random.mjs';
+import { drive } from './flows.mjs';
 import { definitions, KEYED, LIMITS, sideQueues } from './jobs.mjs';
 
 const config = JSON.parse(process.argv[2]);
-const { holdfast, job } = await import(pathToFileURL(config.product).href);
+const { holdfast, job, workflow } = await import(pathToFileURL(config.product).href);
 const history = openHistory(config.folder, config.name);
 const random = randomOf(`${config.seed}/${config.name}`);
-const jobs = definitions(job, config);
+const jobs = definitions(job, config, workflow);
 /** Operations under way at once: enough for the rate, few enough for an outage not to pile up thousands. */
 const MAX_OPEN = 12;
 const KEYS = config.keys ?? 12;
@@ -39,6 +40,7 @@ const hf = holdfast({ connectionString: config.url, pool, logger: quiet, ...conf
 const WEIGHTS = {
   ...{ pay: 30, mail: 14, long: 1, parent: 6, flaky: 6, step: 23, guarded: 18 },
   ...(config.limits && { capped: 12, paced: 8 }),
+  ...(config.flows && { checkout: 25 }),
   ...Object.fromEntries(sideQueues(config.sides).map((type) => [type, 1.5])),
   ...config.weights,
 };
@@ -86,6 +88,13 @@ const payloads = {
     register: random.chance(0.2),
   }),
   guarded: () => ({ ms: random.integer(0, 6), fails: random.chance(0.1) ? 1 : 0 }),
+  checkout: () => ({
+    ms: random.integer(0, 20),
+    nap: random.chance(0.3) ? random.integer(1, 500) : 0,
+    parcels: random.integer(0, 4),
+    fails: random.chance(0.15),
+    packMs: random.chance(config.packMs ? 0.8 : 0.3) ? random.integer(1, config.packMs ?? 20) : 0,
+  }),
 };
 
 for (const type of [...Object.keys(LIMITS), ...sideQueues(config.sides)])
@@ -172,7 +181,7 @@ async function perform(operation) {
       const ids = enqueued.map(({ id }) => id);
       if (rollBack) return history.record('enqueue', 'fail', { of: op, ids });
       history.record('enqueue', 'ok', { of: op, type, ids, attempt });
-      return;
+      return ids;
     } catch (error) {
       history.record('enqueue', 'unknown', {
         of: op,
@@ -195,7 +204,15 @@ function begin(operation) {
   // As when a client gives up too early and asks again.
   const isDuel = !operation.line && !operation.rollBack && random.chance(config.duels ?? 0.03);
   const asked = isDuel ? Promise.all([perform(operation), perform(operation)]) : perform(operation);
-  const done = asked.then(async () => {
+  const done = asked.then(async (ids) => {
+    if (operation.type === 'checkout' && !operation.rollBack)
+      await drive(
+        { hf, pool, jobs, random, history },
+        ids.flat().slice(0, operation.items.length),
+        {
+          ...{ op: operation.op, cancels: random.chance(0.2) },
+        },
+      );
     if (!operation.rollBack && random.chance(0.05)) await perform(operation);
     if (operation.line) operation.line.busy = false;
     open.delete(done);

@@ -10,13 +10,15 @@ import { pathToFileURL } from 'node:url';
 import pg from 'pg';
 import { CALM, openHistory } from '../history.mjs';
 import { sessionName } from '../schema.mjs';
+import { bodies } from './flows.mjs';
 import { definitions } from './jobs.mjs';
 
 const PROBE_MS = 400;
 const PROBE_LIMITS = { connectionTimeoutMillis: 1_000, query_timeout: 1_000 };
 
 const config = JSON.parse(process.argv[2]);
-const { holdfast, job, RetryLater, DeadLetter } = await import(pathToFileURL(config.product).href);
+const product = await import(pathToFileURL(config.product).href);
+const { holdfast, job, workflow, RetryLater, DeadLetter } = product;
 const history = openHistory(config.folder, config.name);
 
 for (const event of ['unhandledRejection', 'uncaughtException']) {
@@ -109,6 +111,10 @@ const handlers = {
     });
   },
   child: () => {},
+  async parcel(ctx) {
+    await sleep(ctx.payload.n * 80);
+    return ctx.payload.n * 10;
+  },
   async flaky(ctx) {
     await sleep(ctx.payload.ms);
     if (ctx.payload.giveUp) throw new DeadLetter('meant to');
@@ -158,8 +164,9 @@ function told(handler) {
     };
     history.record('run', 'invoke', facts);
     try {
-      await handler(ctx);
+      const value = await handler(ctx);
       history.record('run', 'ok', facts);
+      return value;
     } catch (error) {
       const code = error.code ?? error.name;
       history.record('run', 'fail', { ...facts, code, aborted: ctx.signal.aborted });
@@ -173,7 +180,7 @@ const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const url = new URL(config.url);
 url.searchParams.set('application_name', sessionName(process.pid));
 const hf = holdfast({ connectionString: url.href, logger: quiet, ...config.holdfast });
-const jobs = definitions(job, config);
+const jobs = definitions(job, config, workflow);
 
 /** Facts of jobs; other events have names that do not matter here. */
 const SETTLED = new Set(['completed', 'failed', 'lost', 'released']);
@@ -221,7 +228,8 @@ async function probe() {
 
 for (const [type, definition] of Object.entries(jobs)) {
   if (config.types && !config.types.includes(type)) continue;
-  worker.handle(definition, told(handlers[type] ?? waits));
+  if (type === 'checkout') worker.workflow(definition, bodies({ parcel: jobs.parcel, DeadLetter }));
+  else worker.handle(definition, told(handlers[type] ?? waits));
 }
 process.on('disconnect', () => process.exit(0));
 process.channel?.unref();

@@ -2,8 +2,10 @@
 // the business row and its jobs are there together or not at all.
 import { lossesOf } from './failovers.mjs';
 
-/** Nobody cancels anything here. Who may become a dead letter is the business of the bystanders' check. */
+/** Nobody cancels anything here but runs. Who may become a dead letter is the business of the bystanders' check. */
 const ENDED = new Set(['completed', 'dead_letter']);
+const hasEnded = ({ type, status }) =>
+  ENDED.has(status) || (type === 'checkout' && status === 'cancelled');
 
 export function checkAcceptance({ history, state }) {
   const violations = [];
@@ -46,8 +48,9 @@ export function checkAcceptance({ history, state }) {
     }
   }
   // Also what nobody was told of: children, and what was enqueued by a producer that did not live to hear of it.
-  for (const { id, type, status } of state.jobs)
-    if (!ENDED.has(status)) violations.push(`job ${id} (${type}) is ${status} after the drain`);
+  for (const job of state.jobs)
+    if (!hasEnded(job))
+      violations.push(`job ${job.id} (${job.type}) is ${job.status} after the drain`);
   violations.push(...unanswered(history, ops));
   for (const op of byOp.keys())
     if (!ops.has(op)) violations.push(`${op} has jobs and was never asked for`);

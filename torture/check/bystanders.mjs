@@ -7,7 +7,10 @@ import { pidOf } from './witness.mjs';
 const ALONE_FROM = 4;
 
 /** A job that means to fail for good, or to take its process along. */
-const DOOMED = ({ type, payload }) => type === 'crash' || (type === 'flaky' && payload.giveUp);
+const DOOMED = ({ type, payload }) =>
+  type === 'crash' ||
+  (type === 'flaky' && payload.giveUp) ||
+  (type === 'checkout' && payload.fails);
 
 export function checkBystanders({ history, state, run }) {
   const violations = [];

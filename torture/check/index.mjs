@@ -9,6 +9,7 @@ import { checkLiveness } from './liveness.mjs';
 import { checkOrder } from './order.mjs';
 import { checkOwnership } from './ownership.mjs';
 import { checkUpgrade } from './upgrade.mjs';
+import { checkWorkflows } from './workflows.mjs';
 
 export const CHECKS = {
   acceptance: checkAcceptance,
@@ -19,6 +20,7 @@ export const CHECKS = {
   bystanders: checkBystanders,
   liveness: checkLiveness,
   upgrade: checkUpgrade,
+  workflows: checkWorkflows,
   evidence: checkEvidence,
 };
 

@@ -102,11 +102,19 @@ const POINTS = {
   marker: { statement: /INSERT INTO holdfast\.\w+_effects/, of: 'workers' },
 };
 
-function cutAt(point, where) {
+/** Those of workflows. */
+const FLOW_POINTS = {
+  suspend: { statement: /holdfast\.inbox_suspend/, of: 'workers' },
+  record: { statement: /INSERT INTO holdfast\.inbox_steps/, of: 'workers' },
+  children: { statement: /jsonb_build_object\('q'/, of: 'workers' },
+  signal: { statement: /holdfast\.inbox_signal\(/, of: 'producers' },
+};
+
+function cutAt(point, where, points = POINTS) {
   return {
     name: `cut-${where}-of-${point}`,
     async strike(world, random, hold) {
-      const { statement, of } = POINTS[point];
+      const { statement, of } = points[point];
       const slots = world.fleet[of].filter(({ runs }) => runs);
       if (slots.length === 0) return { hit: false };
       const lines = random.chance(0.3) ? slots.map(({ line }) => line) : [random.pick(slots).line];
@@ -125,6 +133,12 @@ function cutAt(point, where) {
     },
   };
 }
+
+export const workflowCuts = [
+  ...Object.keys(FLOW_POINTS).map((point) => cutAt(point, 'answer', FLOW_POINTS)),
+  cutAt('suspend', 'request', FLOW_POINTS),
+  cutAt('commit', 'answer'),
+];
 
 const answers = Object.keys(POINTS).map((point) => cutAt(point, 'answer'));
 

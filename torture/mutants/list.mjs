@@ -40,6 +40,13 @@ const FREEZES = {
 };
 /** Stops only, so that jobs of old workers are there when the new ones begin. */
 const UPGRADE = { profile: 'upgrade', faults: ['stop'], everyMs: 9_000, seconds: 24, workers: 4 };
+/** Most of what is enqueued are runs. */
+const FLOWS = {
+  profile: 'workflow',
+  faults: ['terminate-backends', 'kill'],
+  producer: { weights: { checkout: 120 } },
+  rate: 30,
+};
 const KILLS = { profile: 'worker', faults: ['kill', 'kill-most'] };
 
 /** @type {Mutant[]} */
@@ -455,5 +462,71 @@ export const MUTANTS = [
     seconds: 24,
     producer: SLOW_PAY,
     caughtBy: /^ownership: .* recovered from .*, which is alive/,
+  },
+  {
+    name: 'a lost wake-up: who brings a signal does not lock the run',
+    patches: {
+      'schema/functions/workflow/wake-run.sql.js': [['i.id = %L FOR UPDATE', 'i.id = %L']],
+      // A slow server: between the look and the end of the transaction.
+      'schema/functions/workflow/suspend.sql.js': [
+        ["IF state = 'asleep' THEN", "IF state = 'asleep' THEN\n      PERFORM pg_sleep(0.05);"],
+      ],
+    },
+    ...FLOWS,
+    caughtBy: /^bystanders: job .* \(checkout, .* is stuck/,
+  },
+  {
+    name: 'a double take: a signal that was taken is taken again',
+    patches: {
+      'schema/functions/workflow/suspend.sql.js': [
+        ['f.run_id = run AND f.taken_by IS NULL AND', 'f.run_id = run AND'],
+      ],
+    },
+    ...FLOWS,
+    caughtBy: /^workflows: run .* heard of the signals 1 and 1/,
+  },
+  {
+    name: 'a marker outside the fence: who has lost a run commits its step',
+    patches: {
+      'workflow/rows/record.js': [
+        [
+          `i.lease_generation = $3::text::bigint AND i.claimed_by = $1::text
+    AND i.status = 'processing' AND i.lease_expires_at > statement_timestamp()`,
+          '$3::text IS NOT NULL AND $1::text IS NOT NULL',
+        ],
+      ],
+      // Nor does it ask what stands.
+      'worker/workflow/ports.js': [['if (done.stands)', 'if (done === undefined)']],
+    },
+    ...FREEZES,
+    ...{ profile: 'workflow', rate: 30 },
+    producer: { packMs: 5_000, weights: { checkout: 120 } },
+    caughtBy: /^workflows: run .* did "pack" \d times/,
+  },
+  {
+    name: 'undo order: what was done first is undone first',
+    patches: { 'workflow/turn/undo.js': [['b.ask.nth - a.ask.nth', 'a.ask.nth - b.ask.nth']] },
+    ...FLOWS,
+    caughtBy: /^workflows: run .* which it had done in the order/,
+  },
+  {
+    name: 'a child counted twice',
+    patches: {
+      'schema/functions/workflow/wake-run.sql.js': [
+        ['SET remaining = s.remaining - %s', 'SET remaining = greatest(0, s.remaining - 2 * %s)'],
+      ],
+    },
+    ...FLOWS,
+    caughtBy: /^workflows: run .* parcels, and heard of/,
+  },
+  {
+    name: 'version mix: runs of every version get the newest body',
+    patches: {
+      'worker/workflow/turn-of.js': [
+        ['bodies.get(version)', 'bodies.get(Math.max(...bodies.keys()))'],
+      ],
+    },
+    ...FLOWS,
+    caughtBy: /^workflows: run .* of version 1 did .* in version 2/,
   },
 ];

@@ -75,7 +75,13 @@ export type { QueueName, Register } from './job/queue-name.js';
 export type { RetryFunction, RetryOptions } from './job/retry.js';
 export { type ShardOptions, shardedKey, shardedKeys } from './job/sharded-key.js';
 export type { StandardSchema } from './job/standard-schema.js';
-export { type JobState, TRANSITIONS, type Transition, type Verb } from './job/states.js';
+export {
+  type JobState,
+  type RowState,
+  TRANSITIONS,
+  type Transition,
+  type Verb,
+} from './job/states.js';
 export type { TurnOptions } from './job/turns.js';
 export type { UniqueBy, UniqueOptions } from './job/unique.js';
 export type { ActName } from './operate/audit.js';
@@ -118,6 +124,7 @@ export type {
   ChildrenOptions,
   Flow,
   KeptError,
+  RestartOptions,
   StepAbout,
   StepOptions,
   Taken,

@@ -15,12 +15,8 @@ export { type MadeJob, type MadeState, type MakeJobOptions, makeJob } from './ma
 export { type PgliteHoldfast, type PgliteOptions, startPglite } from './pglite/pglite.js';
 export type { PgliteLike } from './pglite/session.js';
 export type { EnqueuedJob } from './rows.js';
-export {
-  type SurvivalOptions,
-  type SurvivalReport,
-  survivesFaults,
-  type WorkflowSurvivalOptions,
-} from './survives-faults.js';
+export type { SurvivalReport } from './survival.js';
+export { type SurvivalOptions, survivesFaults } from './survives-faults.js';
 export { type Target, useHoldfast } from './target.js';
 export { cloneDatabase, dropDatabase, makeTemplate, type TestDatabase } from './template.js';
 export {
@@ -31,13 +27,16 @@ export {
 } from './test-job.js';
 export type { Fakes } from './workflow/fakes.js';
 export { type Replay, replayHistory } from './workflow/replay.js';
+export type {
+  ScriptedSignal,
+  TestBodies,
+  TestWorkflowOptions,
+  WorkflowScript,
+} from './workflow/script.js';
+export type { EffectCounts, WorkflowSurvivalOptions } from './workflow/survival-options.js';
 export {
-  type ScriptedSignal,
-  type TestBodies,
   TestRun,
   type TestRunResult,
   type TestStep,
-  type TestWorkflowOptions,
   testWorkflow,
-  type WorkflowScript,
 } from './workflow/test-workflow.js';

@@ -9,7 +9,6 @@ import {
   HoldfastError,
   type JobDefinition,
   type PayloadOf,
-  type Signals,
   type WorkflowDefinition,
 } from 'holdfast';
 import { checkKnown, isWorkflow, type Known } from 'holdfast/internal';
@@ -18,16 +17,13 @@ import { COMMITS, type Fault, Recorder, type Where } from './faults/fault.js';
 import { type Finding, failedReport } from './faults/report.js';
 import type { Step } from './faults/steps.js';
 import { strike } from './faults/strike.js';
+import { checkEffect, type SurvivalReport } from './survival.js';
 import { type Target, target } from './target.js';
 import { outcomeOf } from './test-worker.js';
 import { type TestHandler, TRIAL_OPTIONS, Trial, type TrialOptions } from './trial.js';
-import { type Effects, WorkflowSurvey } from './workflow/survives.js';
-import {
-  checkScript,
-  SCRIPT,
-  type TestBodies,
-  type WorkflowScript,
-} from './workflow/test-workflow.js';
+import type { TestBodies } from './workflow/script.js';
+import type { WorkflowSurvivalOptions } from './workflow/survival-options.js';
+import { surveyWorkflow } from './workflow/survives.js';
 
 /** Options of `survivesFaults()`. */
 export interface SurvivalOptions extends Target, Omit<TrialOptions, 'attempt'> {
@@ -46,26 +42,6 @@ const OPTIONS = {
   ...{ effect: true, onceGap: true },
 } as const satisfies Known<SurvivalOptions>;
 
-/** Options of `survivesFaults()` for a workflow: what happens around the run, as for `testWorkflow()`. */
-export interface WorkflowSurvivalOptions<Signal extends Signals = Signals>
-  extends Target,
-    WorkflowScript<Signal> {
-  /** How often the effect has happened so far, or an object of such numbers by name: count rows, or the calls of fakes. */
-  readonly effect: Effects;
-}
-
-const OF_WORKFLOW = { ...SCRIPT, effect: true } as const satisfies Known<WorkflowSurvivalOptions>;
-
-/** Which faults were tried. */
-export interface SurvivalReport {
-  /** What was tried, in words. */
-  readonly tried: readonly string[];
-  /** What had nothing to strike, because the handler did not come to that step again: its steps differ from run to run. */
-  readonly missed: readonly string[];
-  /** A crash between the effect of a `ctx.once` and its marker repeats it; null: the handler uses no `ctx.once`. */
-  readonly onceGap: 'open' | 'closed' | null;
-}
-
 interface Scenario {
   readonly fault: Fault;
   readonly index: number;
@@ -81,9 +57,11 @@ const MAX_ATTEMPTS = 20;
  * Runs a workflow through crashes and lost answers at every statement of every turn. Throws if an effect happens twice or not at
  * all, if an undo is lost, or if the run ends in another way; the error names the step and the statement.
  * @example
- * await survivesFaults(checkout, body, order, { effect: () => bank.charges.length, signals: [{ name: 'approved' }] });
+ * let charges = 0;
+ * const effect = () => charges;
+ * await survivesFaults(checkout, (flow) => flow.step('charge', () => void charges++), order, { effect });
  */
-export async function survivesFaults<Input, Signal extends Signals, Payload, Result>(
+export async function survivesFaults<Input, Signal extends object, Payload, Result>(
   workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
   bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
   input: PayloadOf<Input> | ((run: number) => PayloadOf<Input>),
@@ -124,28 +102,6 @@ export async function survivesFaults(
   const survey = new Survey(trial, nextPayload, effect, { ...rest, unique: false });
   await survey.undisturbed();
   return survey.faults(onceGap === 'fail');
-}
-
-function checkEffect(effect: unknown): void {
-  if (typeof effect !== 'function')
-    throw invalid(
-      'survivesFaults needs { effect }, a function that returns how often the effect has happened so far; nothing was run. ' +
-        'For example { effect: () => mailer.sent.length }, or a query that counts rows.',
-    );
-}
-
-async function surveyWorkflow(
-  definition: JobDefinition<never, unknown>,
-  bodies: unknown,
-  input: (run: number) => unknown,
-  options: WorkflowSurvivalOptions,
-): Promise<SurvivalReport> {
-  checkKnown(options, OF_WORKFLOW, 'survivesFaults()', 'Nothing was run.');
-  const { hf, effect, ...script } = options ?? {};
-  checkEffect(effect);
-  checkScript(script);
-  const of = { deps: await target(hf), definition: definition as never, bodies, input, effect };
-  return new WorkflowSurvey({ ...of, options: script }).survey();
 }
 
 class Survey {

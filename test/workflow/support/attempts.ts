@@ -55,6 +55,7 @@ export async function claim(db: Queryable, id: string, by: string) {
 export class Gate {
   readonly #waiting: (() => void)[] = [];
   #open = false;
+  #onMove = () => {};
 
   get size(): number {
     return this.#waiting.length;
@@ -62,7 +63,23 @@ export class Gate {
 
   enter(): Promise<void> {
     if (this.#open) return Promise.resolve();
+    this.moved();
     return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Its turn asks again, or is over. */
+  moved(): void {
+    this.#onMove();
+  }
+
+  /** Until then, or for so long. */
+  async untilMoved(ms: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#onMove = resolve;
+      timer = setTimeout(resolve, ms);
+    });
+    clearTimeout(timer);
   }
 
   let(nth: number): void {
@@ -128,6 +145,7 @@ export function takeTurn(
   const attempt: Attempt = { gate, isOver: false, ended: end() };
   attempt.ended.then(() => {
     attempt.isOver = true;
+    gate.moved();
   });
   return attempt;
 

@@ -11,7 +11,7 @@ import { askToUndo, send, wakeRuns } from '../../../packages/holdfast/src/workfl
 import { INBOX } from '../../support/database.js';
 import type { Body, Run } from '../../support/runs.js';
 import { type Attempt, claim, endChild, type Floor, takeTurn } from './attempts.js';
-import { type Facts, violationsOf } from './invariants.js';
+import { type Facts, type Sent, violationsOf } from './invariants.js';
 
 export type Command =
   | { readonly do: 'advance' | 'zombie'; readonly which: number }
@@ -85,6 +85,7 @@ export class Interleaving {
   readonly #open: Open[] = [];
   readonly #pending = new Set<Promise<unknown>>();
   readonly #broken: string[] = [];
+  #clock = 0;
 
   constructor(floor: Floor, plan: Plan) {
     this.#floor = floor;
@@ -179,10 +180,9 @@ export class Interleaving {
 
   /** Lets one ask go, and waits until the turn asks again or is over. */
   async #step(attempt: Attempt, which: number): Promise<void> {
+    const moved = attempt.gate.untilMoved(HELD_UP_MS);
     attempt.gate.let(which);
-    const until = Date.now() + HELD_UP_MS;
-    do await new Promise((resolve) => setImmediate(resolve));
-    while (attempt.gate.size === 0 && !attempt.isOver && Date.now() < until);
+    await moved;
   }
 
   async #begin(work: (client: pg.PoolClient) => Promise<unknown>, done: Open['done']) {
@@ -212,20 +212,19 @@ export class Interleaving {
 
   async #send(name: string, open: boolean): Promise<void> {
     const n = this.#facts.sent.length;
-    const sent = { n, name, open, there: !open };
+    const sent: Sent = { n, name, there: !open, from: ++this.#clock, to: Number.POSITIVE_INFINITY };
     this.#facts.sent.push(sent);
     const signal = { run: this.#id, name, value: String(n), key: `k${n}`, now: !open };
+    const done = (good: boolean) => {
+      sent.there = good;
+      if (good) sent.to = ++this.#clock;
+    };
+    if (open) return this.#begin((client) => send(executor(client), INBOX, signal), done);
     const gone = (error: { code?: unknown }) => {
-      sent.there = false;
+      done(false);
       if (error.code !== 'RUN_GONE') throw error;
     };
-    if (!open) return this.#wait(send(this.#floor.engine, INBOX, signal).catch(gone));
-    await this.#begin(
-      (client) => send(executor(client), INBOX, signal),
-      (good) => {
-        sent.there = good;
-      },
-    );
+    await this.#wait(send(this.#floor.engine, INBOX, signal).then(() => done(true), gone));
   }
 
   async #child(which: number, how: string, open: boolean): Promise<void> {
@@ -281,8 +280,13 @@ export class Interleaving {
     this.#broken.push('a run that is turned again and again');
   }
 
+  async #isThere(): Promise<boolean> {
+    const rows = await this.#floor.db.rows('SELECT FROM holdfast.inbox WHERE id = $1', [this.#id]);
+    return rows.length > 0;
+  }
+
   async #bringTheRest(): Promise<void> {
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < 4 && (await this.#isThere()); round++) {
       for (const name of ['a', 'b', 'b']) await this.#send(name, false);
       for (let n = 0; n < this.#plan.children; n++) await this.#child(n, 'completed', false);
       await this.#timeComes();

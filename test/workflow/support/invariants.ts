@@ -1,15 +1,19 @@
 /** What must hold of a run whatever happened to it, read from its rows. */
 import type { TestGround } from '../../support/database.js';
 
+export interface Sent {
+  readonly n: number;
+  readonly name: string;
+  /** It committed, or it may have. */
+  there: boolean;
+  /** When it was sent, and since when it surely was there, as the schedule counts. */
+  readonly from: number;
+  to: number;
+}
+
 export interface Facts {
   readonly children: number;
-  /** `open`: in a transaction that stayed open; `there`: it committed, or it may have. */
-  readonly sent: {
-    readonly n: number;
-    readonly name: string;
-    readonly open: boolean;
-    there: boolean;
-  }[];
+  readonly sent: Sent[];
   readonly endedAs: Map<number, string>;
   wasCancelled: boolean;
 }
@@ -78,22 +82,20 @@ function* lost({ asleep, open, free, undo_asked, undoing }: Rows) {
 }
 
 /** Each signal is taken by one wait, and each wait takes one, the oldest first. */
-function* taken({ taken, free }: Rows, { sent }: Facts) {
+function* taken({ taken }: Rows, { sent }: Facts) {
   const waits = new Set<string>();
   for (const { by, n, place } of taken) {
     if (waits.has(by)) yield `"${by}" took two signals`;
     waits.add(by);
     if (place === null) yield `"${by}" took the signal ${n} and goes on waiting`;
   }
-  const isOpen = (n: number) => sent[n]?.open ?? true;
-  for (const name of ['a', 'b']) {
-    const order = taken.filter((one) => one.name === name && !isOpen(one.n)).map(({ n }) => n);
-    if (String(order) !== String([...order].sort((x, y) => x - y)))
-      yield `the signals ${order} of "${name}" were not taken in their order`;
-    const last = Math.max(-1, ...order);
-    const left = free.find((one) => one.name === name && !isOpen(one.n) && one.n < last);
-    if (left) yield `the signal ${left.n} of "${name}" was passed over`;
-  }
+  for (const { n, name, place } of taken)
+    for (const before of sent) {
+      if (before.name !== name || before.to >= (sent[n]?.from ?? 0)) continue;
+      const earlier = taken.find((one) => one.n === before.n);
+      if (!earlier || (earlier.place ?? 0) > (place ?? 0))
+        yield `the signal ${n} of "${name}" was taken before ${before.n}`;
+    }
 }
 
 /** Transactional steps once, and undone once, the last first. */

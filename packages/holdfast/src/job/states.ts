@@ -12,7 +12,13 @@ export type JobState =
   | 'cancelled'
   | 'discarded';
 
-type Row = readonly [verb: string, Transition['by'], from: JobState, to: JobState, guard: string];
+/**
+ * A run of a workflow that waits is a row of its queue with the status `pending`, which no claim reads before its time. It
+ * moves in other ways than a job that is due.
+ */
+export type RowState = JobState | 'waiting';
+
+type Row = readonly [verb: string, Transition['by'], from: RowState, to: RowState, guard: string];
 
 const OWNED = 'owner, generation, live lease';
 const FREE = 'type and version handled, nothing of it paused, row lock';
@@ -20,6 +26,7 @@ const RESTORING = `${OWNED}; restores the attempt`;
 const DEAD = 'in a claim of its owner; lease expired or owner dead; row lock';
 const SPENT = 'the same, and its attempts were spent alone, or 20 crashes';
 const LOCKED = 'row lock';
+const RUN = `${LOCKED}; a run that has taken a step`;
 const REPLAYED = `${LOCKED}; no other job has its idempotency key`;
 
 const ROWS = [
@@ -43,6 +50,15 @@ const ROWS = [
   ['update', 'operator', 'pending', 'pending', `${LOCKED}; its type, if that was named`],
   ['wake', 'operator', 'pending', 'pending', `${LOCKED}; an update to now, by itself`],
   ['wake', 'operator', 'processing', 'processing', `${LOCKED}; kept until the attempt settles`],
+  ['suspend', 'owner', 'processing', 'waiting', `${OWNED}; nothing that it waits for is there`],
+  ['restart', 'owner', 'processing', 'pending', `${OWNED}; its steps are forgotten`],
+  ['signal', 'operator', 'waiting', 'pending', `${LOCKED}; it waits for this signal`],
+  ['wake', 'operator', 'waiting', 'pending', `${LOCKED}; an update to now, by itself`],
+  ['update', 'operator', 'waiting', 'waiting', `${LOCKED}; of its priority alone`],
+  ['undo', 'operator', 'waiting', 'pending', RUN],
+  ['undo', 'operator', 'pending', 'pending', RUN],
+  ['undo', 'operator', 'processing', 'processing', `${RUN}; its turn hears of it`],
+  ['cancel', 'operator', 'waiting', 'cancelled', LOCKED],
   ['replay', 'operator', 'cancelled', 'pending', REPLAYED],
   ['replay', 'operator', 'discarded', 'pending', REPLAYED],
   ['replay', 'operator', 'completed', 'pending', `${REPLAYED}; only if that was asked for`],
@@ -56,8 +72,8 @@ export type Verb = (typeof ROWS)[number][0];
 export interface Transition {
   readonly verb: Verb;
   readonly by: 'worker' | 'owner' | 'maintenance' | 'operator';
-  readonly from: JobState;
-  readonly to: JobState;
+  readonly from: RowState;
+  readonly to: RowState;
   /** What the statement itself demands, beside the state. */
   readonly guard: string;
 }

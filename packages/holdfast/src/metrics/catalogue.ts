@@ -2,7 +2,7 @@
  * Every metric that Holdfast has: name, kind, labels and what it means. The reference in the
  * documentation is made from this table, and the dashboard and the alert rules are checked against it.
  *
- * Labels are the queue and the job's type, a reason to wait, a settle's verb, a worker's status, the kind of an error or
+ * Labels are the queue and the job's type, a step of a workflow without its numbers, a state, a reason to wait, a settle's verb, a worker's status, the kind of an error or
  * a table: never a key, an id, a worker's name or anything from a payload.
  */
 import type { MetricDefinition, MetricKind } from './registry.js';
@@ -61,6 +61,21 @@ export const JOB_METRICS = {
     {
       job_duration: 'Time that a handler took, however it ended.',
     },
+  ),
+};
+
+/** Counted in this process, from the steps that its workers try. */
+export const STEP_METRICS = {
+  ...histograms(
+    { labels: ['queue', 'type', 'step'], buckets: DURATION_S },
+    {
+      step_duration:
+        'Time that a try of a step of a workflow took, however it ended; numbers in its name are #.',
+    },
+  ),
+  ...counters(
+    { labels: ['queue', 'type', 'step'] },
+    { steps_failed: 'Tries of steps of workflows that failed.' },
   ),
 };
 
@@ -151,6 +166,15 @@ export const DATABASE_METRICS = {
     limit_waiting: 'Due jobs that wait for a token of a rate, counted up to 100,000.',
   }),
   ...gauges(
+    { labels: ['queue', 'type', 'state'] },
+    {
+      runs: 'Runs of a workflow: `waiting`, `undoing`, `running` or `dead_letter`; where very many wait, an estimate.',
+    },
+  ),
+  ...gauges(JOB, {
+    oldest_wait_age_seconds: 'How long the run of a workflow has waited that has waited longest.',
+  }),
+  ...gauges(
     { labels: ['status'] },
     {
       workers:
@@ -170,7 +194,7 @@ export const DATABASE_METRICS = {
     { labels: ['queue', 'error'] },
     {
       scrape_error:
-        '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE; after `unhandled_` only the due jobs that nobody handles are missing, after `waiting_` only the reasons.',
+        '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE; after `unhandled_` only the due jobs that nobody handles are missing, after `waiting_` only the reasons, after `runs_` only the runs of workflows.',
     },
   ),
   ...gauges(
@@ -185,6 +209,7 @@ export const DATABASE_METRICS = {
 /** Every metric that Holdfast exports. */
 export const CATALOGUE: readonly MetricDefinition[] = [
   ...Object.values(JOB_METRICS),
+  ...Object.values(STEP_METRICS),
   ...Object.values(PROCESS_METRICS),
   ...Object.values(DATABASE_METRICS),
 ];

@@ -5,7 +5,7 @@
  * to rise from: `start_time_seconds` tells that from history.
  */
 import type { WorkerEvent } from '../worker/events.js';
-import { JOB_METRICS, PROCESS_METRICS } from './catalogue.js';
+import { JOB_METRICS, PROCESS_METRICS, STEP_METRICS } from './catalogue.js';
 import { type Families, MAX_CELLS, OTHER, type Registry } from './registry.js';
 
 type OfJob = Families<typeof JOB_METRICS>;
@@ -23,6 +23,7 @@ const ENDINGS = {
 
 export class Collector {
   readonly #ofJob: OfJob;
+  readonly #ofStep: Families<typeof STEP_METRICS>;
   readonly #process: Families<typeof PROCESS_METRICS>;
   readonly #pairs = new Map<string, Pair>();
   /** By worker, when its last heartbeat was confirmed, on this process' steady clock. */
@@ -31,6 +32,7 @@ export class Collector {
 
   constructor(registry: Registry) {
     this.#ofJob = registry.all(JOB_METRICS);
+    this.#ofStep = registry.all(STEP_METRICS);
     this.#process = registry.all(PROCESS_METRICS);
     const { worker_errors, worker_reregistrations, start_time_seconds } = this.#process;
     for (const family of [worker_errors, worker_reregistrations]) family.at();
@@ -81,6 +83,14 @@ export class Collector {
       case 'started':
         this.#makeSeries(event.handles);
         break;
+      case 'step': {
+        const { step_duration, steps_failed } = this.#ofStep;
+        // A step in a loop has its number in its name.
+        const of = [event.queue, event.type, event.step.replace(/\d+/g, '#')] as const;
+        step_duration.at(...of).observe(event.ms / 1000);
+        steps_failed.at(...of).add(event.failed ? 1 : 0);
+        break;
+      }
       case 'statement':
         families.statement_duration.at(event.statement, event.queue).observe(event.ms / 1000);
         break;

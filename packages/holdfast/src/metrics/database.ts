@@ -80,6 +80,11 @@ export class DatabaseGauges {
     }
     for (const { queue, reason, jobs } of gauges.waiting)
       families.jobs_waiting.at(queue, reason).add(jobs);
+    for (const { queue, workflow, state, runs, oldestMs } of gauges.runs) {
+      families.runs.at(queue, workflow, state).add(runs);
+      if (oldestMs !== null)
+        largest(families.oldest_wait_age_seconds.at(queue, workflow), oldestMs / 1000);
+    }
     for (const [status, count] of Object.entries(workers ?? {}))
       families.workers.at(status).set(count);
     for (const { queue, type, jobs } of unhandled)

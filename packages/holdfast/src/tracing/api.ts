@@ -18,7 +18,7 @@ export interface Span {
 }
 
 export interface SpanOptions {
-  readonly kind: number;
+  readonly kind?: number;
   readonly attributes: Attributes;
   readonly links?: { context: SpanContext }[];
 }

@@ -3,7 +3,8 @@
  *
  * An enqueue is a `send` span of kind producer; its context travels in the job's headers (`traceparent`,
  * `tracestate`, or whatever the registered propagator writes). An attempt is a `process` span of kind
- * consumer, a child of that context and linked to it; what a handler enqueues continues the same trace.
+ * consumer, a child of that context and linked to it; what a handler enqueues continues the same trace. Each try of a step
+ * of a workflow is a span of its own below that of its turn.
  * The names are those of OpenTelemetry's messaging conventions. Spans carry no payloads, no keys, no
  * headers and no error messages. A context that cannot be carried costs the trace, not the job.
  */
@@ -31,6 +32,16 @@ export interface Processing {
   readonly workerId: string;
   /** The headers as the row has them: JSON text, or null. */
   readonly headers: string | null;
+}
+
+/** A try of a step of a workflow, inside an attempt, which is a turn of its run. */
+export interface Stepping {
+  readonly queue: string;
+  readonly type: string;
+  readonly id: string;
+  readonly step: string;
+  readonly kind: 'step' | 'transaction' | 'undo';
+  readonly attempt: number;
 }
 
 /** How an attempt ended. An outcome is a value; `errorType` is there when it was no success. */
@@ -108,6 +119,35 @@ export class Tracing {
       span.setAttribute('messaging.holdfast.job.outcome', outcome.kind);
       if (outcome.errorType !== undefined) this.#fail(span, outcome.errorType);
       return outcome;
+    } finally {
+      span.end();
+    }
+  }
+
+  /**
+   * Runs a try of a step in a span below that of its turn. All turns of a run are children of the context in which it was
+   * enqueued, and so they are one trace.
+   */
+  async step<Value>(
+    { queue, type, id, step, kind, attempt }: Stepping,
+    work: () => Promise<Value>,
+  ): Promise<Value> {
+    const { context, trace } = this.#api;
+    const attributes: Attributes = {
+      'messaging.system': LIBRARY,
+      'messaging.destination.name': queue,
+      'messaging.message.id': id,
+      'messaging.holdfast.job.type': type,
+      'messaging.holdfast.step.name': step,
+      'messaging.holdfast.step.kind': kind,
+      'messaging.holdfast.step.attempt': attempt,
+    };
+    const span = this.#tracer.startSpan(`${kind} ${type}`, { attributes }, context.active());
+    try {
+      return await context.with(trace.setSpan(context.active(), span), work);
+    } catch (error) {
+      this.#fail(span, errorType(error));
+      throw error;
     } finally {
       span.end();
     }

@@ -23,6 +23,7 @@ export type WorkerEvent =
   | JobEvent
   | EnqueuedEvent
   | ResultRefusedEvent
+  | StepEvent
   | {
       readonly kind: 'statement';
       readonly queue: string;
@@ -132,6 +133,22 @@ export interface ResultRefusedEvent {
   readonly type: string;
   /** With the path to what is wrong, and never with a value. */
   readonly why: string;
+}
+
+/** A try of a step of a workflow has ended. */
+export interface StepEvent {
+  readonly kind: 'step';
+  readonly queue: string;
+  /** The run. */
+  readonly id: string;
+  /** The workflow. */
+  readonly type: string;
+  readonly step: string;
+  readonly of: 'step' | 'transaction' | 'undo';
+  readonly attempt: number;
+  /** It threw. */
+  readonly failed: boolean;
+  readonly ms: number;
 }
 
 type Settle = 'complete' | 'fail' | 'dead_letter' | 'release' | 'snooze' | 'cancel';

@@ -127,6 +127,15 @@ export interface ChildrenOptions<Input> {
 }
 
 /**
+ * Options of `flow.restart()`.
+ * @example await flow.restart({ ...order, total: 0 }, { version: 2 });
+ */
+export interface RestartOptions {
+  /** The version that the run has from now on. Default: the version of this body. */
+  readonly version?: number;
+}
+
+/**
  * What the body of a workflow asks for. Each has a name of its own in the run: what is recorded under it is returned in every
  * later turn, so the body comes back to the same place.
  * @example
@@ -219,7 +228,12 @@ export interface Flow<Signal extends object = Signals, Input = unknown> {
    * Begins the run anew under its id, with another input and no recorded steps. Nothing after it runs.
    * @example await flow.restart({ ...order, total: 0 });
    */
-  restart(input: Input): Promise<never>;
+  restart(input: Input, options?: RestartOptions): Promise<never>;
+  /**
+   * Undoes what the run did, and ends it as cancelled. Nothing after it runs. `throw new Cancel(reason)` ends it without undo.
+   * @example await flow.undo('nobody approved');
+   */
+  undo(reason: string): Promise<never>;
 }
 
 /**

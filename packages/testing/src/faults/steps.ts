@@ -6,23 +6,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Executor, Param } from 'holdfast/internal';
 import type pg from 'pg';
+import type { Step } from './step.js';
 import { turnStepOf } from './turn-steps.js';
 
-export interface Step {
-  readonly kind:
-    | 'once'
-    | 'marker'
-    | 'record'
-    | 'sleep'
-    | 'begin'
-    | 'query'
-    | 'commit'
-    | 'completion';
-  /** What is about to happen, as a noun. */
-  readonly name: string;
-  /** The moment before it, as the end of a sentence. */
-  readonly moment: string;
-}
+export type { Step } from './step.js';
 
 export interface Watcher {
   /** Whether the handler has ended. */

@@ -1,6 +1,6 @@
 /** The steps of a turn of a workflow: its statements, named by what they write. */
 import { type Param, ROUND, UNDOING } from 'holdfast/internal';
-import type { Step } from './steps.js';
+import type { Step } from './step.js';
 
 /** The texts of an array literal that the engine made. */
 const textsOf = (literal: Param | undefined): (string | null)[] =>
@@ -28,8 +28,7 @@ function writtenIn(params: readonly Param[]): Written[] {
 const wordOf = (name: string) =>
   name.startsWith('\u0001') ? `the undo of ${quoted(name.slice(1))}` : `the step ${quoted(name)}`;
 
-function recordStep(params: readonly Param[]): Step {
-  const written = writtenIn(params);
+function recordStep(written: readonly Written[]): Step {
   const words = written.map(({ name }) => wordOf(name));
   const kind = 'record';
   if (written.some(({ name }) => name === UNDOING || name === ROUND)) {
@@ -60,7 +59,9 @@ export function turnStepOf(statement: string, params: readonly Param[]): Step | 
         moment: 'before a turn read its steps',
       };
     case 'record_steps':
-      return recordStep(params);
+      return recordStep(writtenIn(params));
+    case 'record_step':
+      return recordStep([{ name: String(params[3]), isOpen: params[6] === null }]);
     case 'suspend':
       return sleepStep(params);
     case 'restart_run':

@@ -42,6 +42,8 @@ export interface Scripted {
   readonly key?: string;
 }
 
+type Row = OpenRun & { readonly queue: string };
+
 /** How a turn is taken; null: it crashed. */
 type Take = (by: TestWorker, held: LeasedJob) => Promise<AttemptEnd | null>;
 
@@ -60,6 +62,8 @@ export class Drive {
   readonly #script: { readonly afterMs: number; readonly signal: Scripted }[];
   /** The run, and children of it that are runs. */
   readonly #runs: string[] = [];
+  /** The run and its children, as they were when all was settled. */
+  #known: readonly Row[] = [];
   #held: LeasedJob | null = null;
   #by: TestWorker | null = null;
   #took = 0;
@@ -118,12 +122,15 @@ export class Drive {
     await this.#sendDue();
   }
 
-  async #sendDue(): Promise<void> {
+  /** True: signals were sent. */
+  async #sendDue(): Promise<boolean> {
+    const before = this.#script.length;
     for (let next = this.#script[0]; next && next.afterMs <= this.movedMs; next = this.#script[0]) {
       this.#script.shift();
       const { name, value, key } = next.signal;
       await this.send(name, value, key);
     }
+    return this.#script.length < before;
   }
 
   send(name: string, value: unknown, key?: string): Promise<boolean> {
@@ -140,18 +147,18 @@ export class Drive {
         await this.#turn(by, held);
         continue;
       }
-      const open = await this.#open();
-      if (!open.some(({ id }) => id === this.id)) return false;
-      await this.#sendDue();
-      const due = (await this.#open()).find(({ running, dueMs }) => !running && isDue(dueMs));
+      this.#known = await this.#open();
+      if (!this.#known.some(({ id }) => id === this.id)) return false;
+      if (await this.#sendDue()) continue;
+      const due = this.#known.find(({ running, dueMs }) => !running && isDue(dueMs));
       if (!due) return true;
       await this.#run(due);
     }
   }
 
-  /** To the next time at which something happens. False: there is none, or it is later than that. */
+  /** After all is settled, to the next time at which something happens. False: there is none, or it is later than that. */
   async moveOn(withinMs = Number.POSITIVE_INFINITY): Promise<boolean> {
-    const waits = (await this.#open()).flatMap(({ dueMs }) => (dueMs === null ? [] : [dueMs]));
+    const waits = this.#known.flatMap(({ dueMs }) => (dueMs === null ? [] : [dueMs]));
     const [next] = this.#script;
     const ms = Math.min(
       ...waits.map((wait) => rounded(Math.max(0, wait))),
@@ -173,7 +180,7 @@ export class Drive {
     return [...new Set([this.trial.names.queue, ...this.faking.queues, ...others])];
   }
 
-  async #open(): Promise<(OpenRun & { readonly queue: string })[]> {
+  async #open(): Promise<readonly Row[]> {
     const found = [];
     for (const queue of this.#queues()) {
       const names = this.deps.names(queue);
@@ -184,7 +191,7 @@ export class Drive {
     return found;
   }
 
-  async #run(row: OpenRun & { readonly queue: string }): Promise<void> {
+  async #run(row: Row): Promise<void> {
     const isOwn = row.id === this.id;
     const by = isOwn ? this.trial.worker() : new TestWorker(this.deps, this.#childRoutes(row));
     const held = await by.claimJob(this.deps.names(row.queue), row.id);

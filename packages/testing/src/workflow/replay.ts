@@ -7,7 +7,6 @@ import {
   HoldfastError,
   type Logger,
   type RunHistory,
-  type Signals,
   type WorkflowDefinition,
 } from 'holdfast';
 import {
@@ -22,7 +21,7 @@ import {
   workflowRoute,
 } from 'holdfast/internal';
 import { invalid } from '../deps.js';
-import type { TestBodies } from './test-workflow.js';
+import type { TestBodies } from './script.js';
 
 /** What became of a body on a history. */
 export interface Replay {
@@ -55,9 +54,10 @@ const QUIET: Logger = {
  * Tries a body on the recorded history of a run, as `hf.history(id)` exports it. Calls none of its steps, and needs no database.
  * A body that is given as a function is tried whatever version the run has.
  * @example
- * const { ok, error } = await replayHistory(checkout, body, JSON.parse(readFileSync('history.json', 'utf8')));
+ * const body = async (flow: import('holdfast').Flow) => flow.sleep('cool off', '1h');
+ * const { ok, error } = await replayHistory(checkout, body, await hf.history(run.id));
  */
-export async function replayHistory<Input, Signal extends Signals, Result, Payload>(
+export async function replayHistory<Input, Signal extends object, Result, Payload>(
   workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
   bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
   history: RunHistory,

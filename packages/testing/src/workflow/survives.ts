@@ -3,18 +3,19 @@
  * happen, how it ends and what it undoes. Then, each time with a run of its own, every fault strikes at every statement of every
  * turn; the run recovers and goes on to its end. All of that must come out as undisturbed.
  */
-import { HoldfastError } from 'holdfast';
+import { HoldfastError, type JobDefinition } from 'holdfast';
+import { checkKnown } from 'holdfast/internal';
 import { invalid, type TestDeps } from '../deps.js';
 import { COMMITS, Recorder } from '../faults/fault.js';
 import type { Step } from '../faults/steps.js';
-import type { SurvivalReport } from '../survives-faults.js';
+import { checkEffect, type SurvivalReport } from '../survival.js';
+import { target } from '../target.js';
 import { type AnyDefinition, Drive, type DriveOptions } from './drive.js';
+import { outcomeOf, undoneIn } from './outcome.js';
 import { type Came, isSame, type RunFinding, runReport } from './report.js';
+import { checkScript } from './script.js';
 import { type RunFault, Strike } from './strike.js';
-import { resultOf } from './test-workflow.js';
-
-export type Effects = () => Counts | Promise<Counts>;
-type Counts = number | Readonly<Record<string, number>>;
+import { OF_WORKFLOW, type WorkflowSurvivalOptions } from './survival-options.js';
 
 /** Runs with more statements are struck at the first ones, and where something is recorded. */
 const MAX_STEPS = 30;
@@ -32,10 +33,10 @@ interface Surveyed {
   readonly bodies: unknown;
   readonly input: (run: number) => unknown;
   readonly options: DriveOptions;
-  readonly effect: Effects;
+  readonly effect: WorkflowSurvivalOptions['effect'];
 }
 
-export class WorkflowSurvey {
+class WorkflowSurvey {
   readonly #of: Surveyed;
   #runs = 0;
 
@@ -74,8 +75,11 @@ export class WorkflowSurvey {
     const drive = new Drive(deps, definition, bodies, options, take);
     await drive.begin(input(++this.#runs));
     while (await drive.settle()) if (!(await drive.moveOn())) throw await drive.stuck();
-    const { outcome, error, undone } = await resultOf(drive, new Map());
+    const history = await deps.hf.history(drive.id, { queue: drive.trial.names.queue });
+    const { status: outcome } = history;
+    const error = outcome === 'completed' ? null : (await outcomeOf(drive)).error;
     const { calls } = drive.faking;
+    const undone = undoneIn(history);
     return { outcome, error, undone, calls, effects: await this.#since(from) };
   }
 
@@ -163,4 +167,19 @@ function titleOf({ fault, step }: Scenario): string {
     case 'commit_lost':
       return `the connection breaks at ${step.name}, which is not carried out`;
   }
+}
+
+/** Checks what `survivesFaults()` was given for a workflow, and tries it. */
+export async function surveyWorkflow(
+  definition: JobDefinition<never, unknown>,
+  bodies: unknown,
+  input: (run: number) => unknown,
+  options: WorkflowSurvivalOptions,
+): Promise<SurvivalReport> {
+  checkKnown(options, OF_WORKFLOW, 'survivesFaults()', 'Nothing was run.');
+  const { hf, effect, ...script } = options ?? {};
+  checkEffect(effect);
+  checkScript(script);
+  const of = { deps: await target(hf), definition: definition as never, bodies, input, effect };
+  return new WorkflowSurvey({ ...of, options: script }).survey();
 }

@@ -8,66 +8,22 @@ import type {
   PayloadOf,
   RunStep,
   Signals,
-  WorkflowBody,
   WorkflowDefinition,
 } from 'holdfast';
 import { HoldfastError as Failure } from 'holdfast';
-import {
-  checkInteger,
-  checkKnown,
-  durationMs,
-  isWorkflow,
-  type Known,
-  MAX_DELAY_MS,
-} from 'holdfast/internal';
+import { checkKnown, durationMs, isWorkflow, MAX_DELAY_MS } from 'holdfast/internal';
 import { invalid } from '../deps.js';
 import { type EnqueuedJob, lastPositions, writtenSince } from '../rows.js';
-import { type Target, target } from '../target.js';
-import type { TrialOptions } from '../trial.js';
+import { target } from '../target.js';
 import { Drive } from './drive.js';
-import type { Fakes } from './fakes.js';
-
-/** A signal that is sent by itself when so much time has passed. */
-export type ScriptedSignal<Signal extends Signals = Signals> = {
-  readonly [Name in keyof Signal & string]: {
-    /** The name of the signal. */
-    readonly name: Name;
-    /** What it carries. Default: nothing. */
-    readonly value?: Signal[Name];
-    /** When it is sent, in virtual time since the start, such as `'1d'`. Default: before the first turn. */
-    readonly after?: Duration;
-    /** As for `hf.signal()`: a second signal with this key is dropped. */
-    readonly key?: string;
-  };
-}[keyof Signal & string];
-
-/** What happens around a run, and which of its functions are faked. */
-export interface WorkflowScript<Signal extends Signals = Signals>
-  extends Fakes,
-    Pick<TrialOptions, 'partitionKey' | 'headers'> {
-  /** Signals that are sent by themselves. Default: none. */
-  readonly signals?: readonly ScriptedSignal<Signal>[];
-  /** The version that the run begins with. Default: the newest. */
-  readonly version?: number;
-  /** After so many turns and children it gives up: something does not end. Default 1,000. */
-  readonly limit?: number;
-}
-
-/** The run that `testWorkflow()` drives. */
-export interface TestWorkflowOptions<Signal extends Signals = Signals>
-  extends Target,
-    WorkflowScript<Signal> {}
-
-export const SCRIPT = {
-  ...{ hf: true, steps: true, undo: true, children: true, worker: true, signals: true },
-  ...{ version: true, limit: true, partitionKey: true, headers: true },
-} as const satisfies Known<TestWorkflowOptions>;
-
-/** The body of a workflow, or a body for each version. */
-export type TestBodies<Input, Signal extends Signals, Result> =
-  | WorkflowBody<Input, Signal, Result>
-  // biome-ignore lint/suspicious/noExplicitAny: an older version began with another input
-  | Readonly<Record<number, WorkflowBody<any, Signal, Result>>>;
+import { outcomeOf, undoneIn } from './outcome.js';
+import {
+  checkScript,
+  SCRIPT,
+  type TestBodies,
+  type TestWorkflowOptions,
+  type WorkflowScript,
+} from './script.js';
 
 /** A step of a run, with the value that it returned. */
 export interface TestStep extends RunStep<Date> {
@@ -100,12 +56,12 @@ export interface TestRunResult<Result = unknown> {
 /**
  * A run in a test. Await it to drive it to its end, or stop it before with `untilWaiting`. It begins with the first await.
  * @example
- * const run = testWorkflow(checkout, body, order);
+ * const run = testWorkflow(checkout, async (flow) => flow.wait('approval', 'approved'), order);
  * await run.untilWaiting('approval');
  * await run.signal('approved', { by: 'kim' });
  * const { outcome } = await run;
  */
-export class TestRun<Signal extends Signals = Signals, Result = unknown>
+export class TestRun<Signal extends object = Signals, Result = unknown>
   implements PromiseLike<TestRunResult<Result>>
 {
   readonly #begin: () => Promise<Begun>;
@@ -148,7 +104,7 @@ export class TestRun<Signal extends Signals = Signals, Result = unknown>
   /**
    * Goes on until the run waits in the step of this name, or in any: for a signal, a time, children or its next try. Time moves
    * to there. Rejects if the run ends before.
-   * @example const { dueAt } = await run.untilWaiting('approval');
+   * @example await testWorkflow(checkout, (flow) => flow.wait('approval', 'approved'), order).untilWaiting('approval');
    */
   untilWaiting(name?: string): Promise<RunStep<Date>> {
     return this.#next(async ({ drive }) => {
@@ -163,7 +119,7 @@ export class TestRun<Signal extends Signals = Signals, Result = unknown>
 
   /**
    * Sends the run a signal now. Returns false if its key was sent before.
-   * @example await run.signal('approved', { by: 'kim' });
+   * @example await testWorkflow(checkout, (flow) => flow.wait('approval', 'approved'), order).signal('approved', { by: 'kim' });
    */
   signal<Name extends keyof Signal & string>(
     name: Name,
@@ -178,7 +134,7 @@ export class TestRun<Signal extends Signals = Signals, Result = unknown>
 
   /**
    * Lets so much time pass, and does what is due in it. The run may be waiting after it, or may have ended.
-   * @example await run.advance('1d');
+   * @example await testWorkflow(checkout, (flow) => flow.sleep('cool off', '2d'), order).advance('1d');
    */
   advance(by: Duration): Promise<void> {
     return this.#next(async ({ drive }) => {
@@ -192,13 +148,13 @@ export class TestRun<Signal extends Signals = Signals, Result = unknown>
 
   /**
    * Cancels the run, as `hf.cancel()` does. With `undo` it undoes first what it did, when it goes on.
-   * @example await run.cancel({ undo: true, reason: 'changed her mind' });
+   * @example await testWorkflow(checkout, (flow) => flow.sleep('cool off', '2d'), order).cancel({ undo: true });
    */
   cancel(
     options: {
       /** Undoes what the run did. Default false. */
       readonly undo?: boolean;
-      /** Why. */
+      /** Why it is cancelled. Default: by an operator. */
       readonly reason?: string;
     } = {},
   ): Promise<void> {
@@ -237,17 +193,6 @@ async function endedBefore(drive: Drive, name: string | undefined): Promise<Hold
   return new Failure('JOB_STATE', `The run ended as "${outcome}" before ${where}${why}.`);
 }
 
-async function outcomeOf({ deps, id, trial }: Drive) {
-  const row = await deps.hf.job(id, { queue: trial.names.queue });
-  const failed = row?.status === 'dead_letter' || row?.status === 'cancelled';
-  const outcome = failed ? (row.status as 'dead_letter' | 'cancelled') : 'completed';
-  return {
-    outcome,
-    result: row?.result ?? null,
-    error: failed ? (row.lastError ?? '') : null,
-  } as const;
-}
-
 async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> {
   const { steps } = await deps.hf.steps(id, { queue: trial.names.queue, values: true });
   return steps.map((step) => {
@@ -256,37 +201,26 @@ async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> 
   });
 }
 
-export async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
+async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
   const { deps, id, trial, movedMs, turns } = drive;
   const steps = await stepsOf(drive);
   const { queue } = trial.names;
-  const recorded = await deps.hf.history(id, { queue });
-  const undone = recorded.steps.filter(({ kind, place, error }) => kind === 'u' && place && !error);
   return {
     ...{ id, ...(await outcomeOf(drive)), steps: steps.filter(({ kind }) => kind !== 'undoing') },
-    undone: undone.map(({ name }) => name.slice(1)),
-    ...{ movedMs, turns },
+    ...{ undone: undoneIn(await deps.hf.history(id, { queue })), movedMs, turns },
     enqueued: await writtenSince(deps.ownPool, deps.schema, before, { id, queue }),
   };
-}
-
-/** Of the script of a run, whoever drives it. */
-export function checkScript(options: WorkflowScript): void {
-  const { limit, signals } = options;
-  if (limit !== undefined) checkInteger(limit, 'limit', 1, 1_000_000);
-  if (signals !== undefined && !Array.isArray(signals))
-    throw invalid('signals must be a list such as [{ name, value, after }]; nothing was run.');
 }
 
 /**
  * Runs a workflow to its end and returns how it ended. Time moves forward over its waits, so two days take milliseconds.
  * @example
- * const { outcome, result } = await testWorkflow(checkout, body, order, {
+ * const { outcome, result } = await testWorkflow(checkout, async (flow) => flow.wait('approval', 'approved'), order, {
  *   steps: { charge: { id: 'ch_1' } },
  *   signals: [{ name: 'approved', value: { by: 'kim' }, after: '1d' }],
  * });
  */
-export function testWorkflow<Input, Signal extends Signals, Result, Payload>(
+export function testWorkflow<Input, Signal extends object, Result, Payload>(
   workflow: WorkflowDefinition<Input, Signal, Result, Payload>,
   bodies: TestBodies<Payload, Signal, NoInfer<Result>>,
   input: PayloadOf<Input>,

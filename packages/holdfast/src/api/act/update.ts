@@ -173,7 +173,8 @@ function refusal(found: StateRow, id: string, type: string | null): HoldfastErro
 
 function stateText({ archived, status }: StateRow): string {
   // Between the two statements it may have come back.
-  if (!archived && status === 'pending') return `was busy just now; ${NOT_DONE}. Try again`;
+  if (!archived && status === 'pending')
+    return `was busy just now, or is a run that has begun, of which only the priority can be changed, or with { delay: 0 } its time; ${NOT_DONE}. Try again`;
   const remedy = archived
     ? 'Enqueue another one, or bring it back with hf.archive.replay()'
     : REMEDIES[status];

@@ -105,7 +105,7 @@ export function workflows(access: Access) {
     /**
      * A run with its input and all that is recorded of it, as plain JSON, for `replayHistory()` of the test kit. It holds the
      * values of your steps, so treat it as the data of your customers. Rejects with JOB_UNKNOWN if there is no such run.
-     * @example writeFileSync('history.json', JSON.stringify(await hf.history(run.id)));
+     * @example const exported = JSON.stringify(await hf.history(run.id));
      */
     async history(
       id: string,

@@ -8,18 +8,20 @@ import { findUnhandled } from '../../inspect/fleet/unhandled.js';
 import {
   type BasicGauges,
   type Gauges,
+  type RunGauges,
   readGauges,
   type UnhandledJobs,
   type UnreadQueue,
 } from '../../inspect/queue/gauges.js';
 import { isDenied } from '../../inspect/queue/overview.js';
 import { listQueues } from '../../inspect/queue/queues.js';
-import { READING, reading } from '../../inspect/reading/reading.js';
+import { type Part, READING, reading } from '../../inspect/reading/reading.js';
 import { grantTexts, type MissingGrant, rightsOf } from '../../inspect/reading/rights.js';
+import { runCounts } from '../../inspect/run/counts.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
 import { isOutage } from '../../postgres/connect/transient.js';
 import type { Logger } from '../../postgres/log/log.js';
-import { engineExecutor } from '../../postgres/queryable.js';
+import { type Executor, engineExecutor } from '../../postgres/queryable.js';
 
 const LIMITS = { lockMs: 500, limitMs: 4_000 } as const;
 const AGAIN_MS = 600_000;
@@ -56,7 +58,7 @@ export function gaugesReader(
   const read = (barred: readonly MissingGrant[]) =>
     reading(pool(), (db, part) => readGauges(db, schema, part, barred), { schema, ...LIMITS });
 
-  async function basic(): Promise<Omit<Gauges, 'unhandled'>> {
+  async function basic(): Promise<Omit<Gauges, 'unhandled' | 'runs'>> {
     try {
       const gauges = await read([]);
       const denied = gauges.unread.find(({ error }) => isDenied(error));
@@ -79,9 +81,13 @@ export function gaugesReader(
         gauges.workers === null
           ? { unhandled: [], unread: [] }
           : await unhandledJobs(pool(), schema, readable);
-      const all = [...gauges.unread, ...unread];
+      const { runs, unread: unreadRuns } =
+        gauges.workers === null
+          ? { runs: [], unread: [] }
+          : await runGauges(pool(), schema, readable);
+      const all = [...gauges.unread, ...unread, ...unreadRuns];
       for (const { queue, error } of all) if (!isDenied(error)) say(queue, error);
-      return { ...gauges, unhandled, unread: all };
+      return { ...gauges, unhandled, runs, unread: all };
     } catch (error) {
       say(null, error);
       throw error;
@@ -108,6 +114,25 @@ function grantNamer(
     }
     return rights.missing;
   };
+}
+
+/** Runs of workflows, of all queues. */
+function runGauges(pool: pg.Pool, schema: string, queues: readonly string[]) {
+  const work = async (db: Executor, part: Part) => {
+    const runs: RunGauges[] = [];
+    const unread: UnreadQueue[] = [];
+    for (const queue of queues) {
+      try {
+        const found = await part(() => runCounts(db, { schema, queue }));
+        runs.push(...found.map((one) => ({ queue, ...one })));
+      } catch (error) {
+        if (isOutage(error)) throw error;
+        unread.push({ queue, error: error as Error, only: 'runs' });
+      }
+    }
+    return { runs, unread };
+  };
+  return reading(pool, work, { schema, ...LIMITS });
 }
 
 /** Due jobs that nobody handles, of all queues. A queue that takes too long, or cannot be read, is named. */

@@ -9,9 +9,11 @@ import type { StoredWait } from '../../inspect/run/waits.js';
 export interface RunWait {
   /** The name of the step. */
   readonly name: string;
+  /** Such as `wait` for signals, or `sleep`. */
   readonly kind: RunStep['kind'];
   /** Of a wait: the signals of which it takes the first. */
   readonly signals: readonly string[] | null;
+  /** When it asked for it first. */
   readonly since: Date;
   /** Null: until it is there. */
   readonly until: Date | null;
@@ -27,10 +29,15 @@ export interface RunWait {
 
 /** A run of a workflow in a list. */
 export interface Run {
+  /** The id that the enqueue returned. */
   readonly id: string;
+  /** The queue that it is in, or was in. */
   readonly queue: string;
+  /** The name of its workflow. */
   readonly workflow: string;
+  /** The version that it began with. */
   readonly version: number;
+  /** What it does. */
   readonly state: RunState;
   /** Its partition key. */
   readonly key: string;
@@ -40,6 +47,7 @@ export interface Run {
   readonly waits: readonly RunWait[];
   /** Turns without progress. */
   readonly attempts: number;
+  /** When it was enqueued. */
   readonly createdAt: Date;
   /** When it is due; null: something has to come first, or it has ended. */
   readonly runAt: Date | null;

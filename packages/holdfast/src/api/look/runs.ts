@@ -10,12 +10,17 @@ import { checkInteger } from '../../job/job.js';
 import { checkKey, checkType } from '../../job/key.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import type { Names } from '../../postgres/names.js';
-import type { WorkflowDefinition } from '../../workflow/definition.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
 import { checkPlace, DEFAULT_LIMIT, MAX_LIMIT } from './look.js';
 import { endedView, type Run, runView } from './run-views.js';
 
-type AnyWorkflow = Pick<WorkflowDefinition<never>, 'type' | 'queue'>;
+/** What is asked of a definition. */
+interface AnyWorkflow {
+  /** The name of the workflow. */
+  readonly type: string;
+  /** The queue of its runs. */
+  readonly queue: string;
+}
 
 /**
  * Which runs of workflows. A part that is left out does not filter.
@@ -46,9 +51,11 @@ export interface RunsPage {
 
 /** Runs of one workflow that wait in the same step. */
 export interface WaitingRuns {
+  /** The name of the workflow. */
   readonly workflow: string;
   /** The name of the step. */
   readonly name: string;
+  /** Such as `wait` for signals, or `sleep`. */
   readonly kind: RunStep['kind'];
   /** A run that waits for several things is counted for each. */
   readonly runs: number;
@@ -148,7 +155,10 @@ export function runs(access: Access) {
      * @example for (const { workflow, name, runs, oldest } of await hf.waitingRuns()) console.log(workflow, name, runs, oldest);
      */
     async waitingRuns(
-      choice: { readonly workflow?: AnyWorkflow | string } & QueueChoice = {},
+      choice: {
+        /** Its definition or its name. Default: every workflow. */
+        readonly workflow?: AnyWorkflow | string;
+      } & QueueChoice = {},
     ): Promise<WaitingRuns[]> {
       checkKnown(choice, { workflow: true, queue: true }, 'waitingRuns()', UNREAD);
       const { type, queue } = workflowIn(choice.workflow, choice.queue);

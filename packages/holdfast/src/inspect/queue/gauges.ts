@@ -35,8 +35,8 @@ export interface QueueGauges {
 export interface UnreadQueue {
   readonly queue: string;
   readonly error: Error;
-  /** Only whether jobs wait there that nobody handles, or what they wait for; the other figures are there. */
-  readonly only?: 'unhandled' | 'waiting';
+  /** Only whether jobs wait there that nobody handles, what they wait for, or its runs; the other figures are there. */
+  readonly only?: 'unhandled' | 'waiting' | 'runs';
 }
 
 /** Due jobs of a type, or of a version of it, that no live worker handles. */
@@ -67,6 +67,17 @@ export interface WaitingJobs {
   readonly jobs: number;
 }
 
+/** Runs of a workflow that do the same. */
+export interface RunGauges {
+  readonly queue: string;
+  readonly workflow: string;
+  readonly state: string;
+  /** Where very many wait, an estimate. */
+  readonly runs: number;
+  /** How long the one has waited that has waited longest; null: none of them waits. */
+  readonly oldestMs: number | null;
+}
+
 /** Figures of all queues and workers, as the metrics show them. */
 export interface Gauges {
   /** Of the queues that could be read. */
@@ -81,6 +92,8 @@ export interface Gauges {
   readonly workers: Readonly<Record<'alive' | 'draining' | 'silent', number>> | null;
   /** Of the queues where it could be found out within a second; the others are in `unread`. */
   readonly unhandled: readonly UnhandledJobs[];
+  /** Of the workflows that workers have registered. */
+  readonly runs: readonly RunGauges[];
   /** What this user may not read, and what is left out for it. */
   readonly missingGrants: readonly MissingGrant[];
   /** Of the worker that has been silent for longest and is not dead; null when there is none. */
@@ -92,7 +105,7 @@ function ageMs(at: string, since: string | null): number | null {
 }
 
 /** The part that is read in one transaction. */
-export type BasicGauges = Omit<Gauges, 'unhandled' | 'missingGrants'>;
+export type BasicGauges = Omit<Gauges, 'unhandled' | 'runs' | 'missingGrants'>;
 
 /** One question after the other: a scrape is in no hurry. A queue that cannot be read is named. `unreadable`: to leave alone. */
 export async function readGauges(

@@ -32,6 +32,9 @@ const see = (ending: string, column: string): Need => ({
   ...{ table: ending, queue: true, right: 'SELECT', column },
 });
 
+/** What runs of workflows have beside their row. */
+const RUNS = ['_steps', '_signals', '_children'];
+
 const LOOK: readonly Need[] = [
   ...[on('migrations', 'SELECT', 'id'), on('queues', 'SELECT', 'name')],
   ...[on('workers', 'SELECT', 'status'), on('fleet', 'SELECT', 'epoch')],
@@ -40,6 +43,7 @@ const LOOK: readonly Need[] = [
   on('permits', 'SELECT', 'held'),
   ...callOfQueue('_held'),
   ...[see('', 'status'), see('_claims', 'jobs'), see('_archive', 'status')],
+  ...[see('_steps', 'run_id'), see('_signals', 'run_id')],
 ];
 const ENQUEUE: readonly Need[] = [
   ...[on('migrations', 'SELECT', 'id'), on('queues', 'SELECT', 'name')],
@@ -52,7 +56,8 @@ const ENQUEUE: readonly Need[] = [
   call('state_fits'),
 ];
 /** What an operator changes of a job that waits or is a dead letter. */
-const CHANGED = 'status available_at attempts crashes position parked payload version priority';
+const CHANGED =
+  'status available_at attempts crashes position parked payload version priority wait_until undo_asked';
 
 export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
   worker: [
@@ -69,7 +74,8 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
       on('permits', right),
       on('on_dead_letter', right),
     ]),
-    call('dead_letter_hook(text, uuid, text)'),
+    call('dead_letter_hook(text, uuid, text, jsonb)'),
+    call('wake_run(text, uuid, text[])'),
     ...callOfQueue(
       '_claim _allow _rate_keys _due _set_limit _turns _room _suspects _prune_archive',
     ),
@@ -78,6 +84,8 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
     ...ofQueue('_unique', 'SELECT UPDATE DELETE'),
     ...ofQueue('_effects', 'SELECT INSERT UPDATE DELETE'),
+    ...RUNS.flatMap((table) => ofQueue(table, 'SELECT INSERT UPDATE DELETE')),
+    ...callOfQueue('_suspend _arrive _signal _wake_signalled'),
   ],
   operator: [
     ...[...LOOK, ...ENQUEUE],
@@ -95,6 +103,7 @@ export const NEEDS: Readonly<Record<Role, readonly Need[]>> = {
     ...ofQueue('', 'DELETE'),
     ...ofQueue('_archive', 'SELECT INSERT DELETE'),
     ...ofQueue('_effects', 'DELETE'),
+    ...['_steps', '_children'].flatMap((table) => ofQueue(table, 'INSERT UPDATE DELETE')),
     ...callOfQueue('_retake_unique'),
   ],
   viewer: LOOK,

@@ -162,11 +162,34 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
     transact: (marker, work) => checked(transact(marker, work)),
     spawn: (children) => checked(spawn(children)),
     outcomes: (step) => outcomesOf(engine, names, id, step),
-    async restart(input) {
+    async trying({ name, kind, attempt }, work) {
+      const about = { queue: names.queue, type: held.row.type, id };
+      const from = io.now();
+      const ended = (failed: boolean) =>
+        deps.emit({
+          kind: 'step',
+          ...about,
+          step: name,
+          of: kind,
+          attempt,
+          failed,
+          ms: io.now() - from,
+        });
+      try {
+        const step = { ...about, step: name, kind, attempt };
+        const value = await (deps.tracing ? deps.tracing.step(step, work) : work());
+        ended(false);
+        return value;
+      } catch (error) {
+        ended(true);
+        throw error;
+      }
+    },
+    async restart(input, version) {
       const limits = { maxBytes: deps.maxPayloadBytes, what: 'the input of flow.restart()' };
       const text = encodePayload(input, { ...limits, consequence: 'the run was not begun anew' });
       held.settling = true;
-      const row = await restart(engine, names, owner, text, held.row.version);
+      const row = await restart(engine, names, owner, text, version);
       if (!row) throw lost('the restart');
     },
     pause,

@@ -9,6 +9,7 @@ import { checkSignal, type WorkflowDefinition } from '../definition.js';
 import type {
   ChildrenOptions,
   Flow,
+  RestartOptions,
   StepOptions,
   TransactionOptions,
   TryOptions,
@@ -45,6 +46,10 @@ function triesOf(options: TryOptions & { undo?: AnyFunction }, where: string): T
     delayMs: (attempt, error) => delay(attempt, error).delayMs,
   };
 }
+
+/** Of a query of pg, as `(tx) => tx.query(…)` returns it: nobody wants it recorded, and JSON cannot hold it. */
+const isResult = (value: unknown) =>
+  value !== null && typeof value === 'object' && 'rowCount' in value && 'fields' in value;
 
 const parsed = (value: string | null) => (value === null ? undefined : JSON.parse(value));
 
@@ -115,7 +120,7 @@ export function flowOf<Signal extends object, Input>(
                 const attempt = about.attempt > 1 ? about.attempt : null;
                 await turn.transact({ name, kind, nth, attempt }, async (tx) => {
                   const made = await work(tx as never, about as never);
-                  const value = encoded(made, name, of.maxBytes);
+                  const value = encoded(isResult(made) ? undefined : made, name, of.maxBytes);
                   commits();
                   return value;
                 });
@@ -194,8 +199,18 @@ export function flowOf<Signal extends object, Input>(
         };
       });
     },
-    restart(input: unknown): Promise<never> {
-      turn.restart(input);
+    async restart(input: unknown, options?: RestartOptions): Promise<never> {
+      checkKnown(options, { version: true }, 'flow.restart()', UNDONE);
+      const { version = of.version } = options ?? {};
+      checkInteger(version, 'version of flow.restart()', 1, definition.version);
+      turn.restart(input, version);
+      return new Promise(() => {});
+    },
+    async undo(reason: string): Promise<never> {
+      if (typeof reason !== 'string' || reason === '')
+        throw invalid(`flow.undo() needs a reason in words, not ${shown(reason)}. ${UNDONE}`);
+      turn.journal.askToUndo(reason);
+      turn.pump();
       return new Promise(() => {});
     },
   };

@@ -27,8 +27,10 @@ export interface TurnPorts {
   spawn(children: NewChildren): Promise<void>;
   /** Those that left anything: how each ended. */
   outcomes(step: string): Promise<readonly ChildOutcome[]>;
+  /** Watches one try of a step: for traces and metrics. Default: nobody does. */
+  trying?<Value>(step: TriedStep, work: () => Promise<Value>): Promise<Value>;
   /** Begins the run anew. */
-  restart(input: unknown): Promise<void>;
+  restart(input: unknown, version: number): Promise<void>;
   /** Resolves after so long, or when the signal is aborted. */
   pause(ms: number, signal: AbortSignal): Promise<void>;
   now(): number;
@@ -41,6 +43,13 @@ export interface Committed {
 }
 
 export type TurnTransaction = (tx: pg.PoolClient) => Promise<Committed>;
+
+export interface TriedStep {
+  /** Of an undo that of the step that it undoes. */
+  readonly name: string;
+  readonly kind: 'step' | 'transaction' | 'undo';
+  readonly attempt: number;
+}
 
 export interface NewChildren {
   readonly name: string;

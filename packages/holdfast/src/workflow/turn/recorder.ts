@@ -56,10 +56,8 @@ export class Recorder {
       );
     }
     this.#journal.add(marker);
-    if (marker.place === MANY) {
-      const text = `this run has ${MANY} steps, and each turn reads them all; let it begin anew with flow.restart()`;
-      this.#of.log.warn({ steps: MANY }, text);
-    }
+    if (marker.place === MANY)
+      this.#of.log.warn({ steps: MANY }, 'a run has many steps, and each turn reads them all');
     this.#hear();
   }
 

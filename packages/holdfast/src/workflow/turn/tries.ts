@@ -53,7 +53,7 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
       attempt: attempt > 1 ? attempt : null,
     });
     try {
-      const value = await limited(turn, what, attempt);
+      const value = await watched(turn, what, attempt);
       if (!what.records) await record(turn, marker, value);
       return { how: 'recorded' };
     } catch (error) {
@@ -103,6 +103,14 @@ const isLost = (error: unknown) => error instanceof HoldfastError && error.code 
 /** Trying again would repeat the effect and end in the same way. */
 const REFUSED = new Set(['PAYLOAD_NOT_JSON', 'PAYLOAD_TOO_LARGE', 'STEP_NAMED_TWICE']);
 const isRefused = (error: unknown) => error instanceof HoldfastError && REFUSED.has(error.code);
+
+function watched(turn: Working, what: Trying, attempt: number): Promise<string | null> {
+  const work = () => limited(turn, what, attempt);
+  if (!turn.ports.trying) return work();
+  const isUndo = what.kind === 'u';
+  const kind = isUndo ? 'undo' : what.kind.toLowerCase() === 't' ? 'transaction' : 'step';
+  return turn.ports.trying({ name: isUndo ? what.name.slice(1) : what.name, kind, attempt }, work);
+}
 
 async function limited(turn: Working, what: Trying, attempt: number): Promise<string | null> {
   const { timeoutMs } = what.tries;

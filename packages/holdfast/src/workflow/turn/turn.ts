@@ -47,7 +47,7 @@ export class Turn implements Working {
   #missingSince: number | null = null;
   /** Of a run that failed for good. */
   #end: TurnEnd | null = null;
-  #restarts: { readonly input: unknown } | null = null;
+  #restarts: { readonly input: unknown; readonly version: number } | null = null;
   #finish: (end: TurnEnd) => void = () => {};
   readonly #finished = new Promise<TurnEnd>((resolve) => {
     this.#finish = resolve;
@@ -160,14 +160,16 @@ export class Turn implements Working {
     const missing = next?.marker ?? this.#unasked();
     if (missing && !this.#isGraceOver()) return;
     if (journal.undoReason === null) {
-      if (missing) return this.#stopWith(this.#changed(missing));
+      // A body that threw before it came there says nothing about its code.
+      if (missing && !(this.#body && 'error' in this.#body))
+        return this.#stopWith(this.#changed(missing));
       if (this.#begin()) return;
     }
     if (this.#running > 0 || journal.isWriting) return;
     if (journal.undoReason !== null)
       return this.stop(await undoAll(this, journal.undoReason, this.#end));
     if (this.#restarts) {
-      await this.ports.restart(this.#restarts.input);
+      await this.ports.restart(this.#restarts.input, this.#restarts.version);
       return this.stop({ kind: 'restarted' });
     }
     if (this.#body) return this.#bodyEnded(this.#body);
@@ -250,8 +252,8 @@ export class Turn implements Working {
   }
 
   /** The run begins anew as soon as nothing of this turn runs. */
-  restart(input: unknown): void {
-    this.#restarts ??= { input };
+  restart(input: unknown, version: number): void {
+    this.#restarts ??= { input, version };
     this.pump();
   }
 
