@@ -65,7 +65,7 @@ export async function runDemo({ forMs }: DemoOptions, screen: Screen): Promise<n
   process.stdout.on('error', () => ending.ask());
 
   const placing = producer.run();
-  say('the shop is open: jobs in order per order, and checkouts with approvals');
+  say('the shop is open: jobs in order per order, and checkouts');
   if (forMs !== null) ending.after(forMs);
   const watching = watch.run();
   const story = restore ? null : tellStory(acts, recoveries, forMs, ending.over);
