@@ -64,7 +64,7 @@ class Killer extends Network {
   readonly #kill: (owner: Owner) => void;
   seen: string[] = [];
   point: Point | null = null;
-  struck: { readonly by: string; readonly statement: string } | null = null;
+  killed: { readonly by: string; readonly statement: string } | null = null;
 
   constructor(kill: (owner: Owner) => void) {
     super([], false, () => undefined);
@@ -74,14 +74,14 @@ class Killer extends Network {
   begin(point: Point | null): void {
     this.seen = [];
     this.point = point;
-    this.struck = null;
+    this.killed = null;
   }
 
   override befalls(owner: Owner, statement: string): MessageFault | null {
     if (!owner.name.startsWith('worker') || !OF_RUN.test(statement)) return null;
     this.seen.push(shown(statement));
-    if (!this.point || this.struck || this.seen.length !== this.point.nth) return null;
-    this.struck = { by: owner.name, statement: shown(statement) };
+    if (!this.point || this.killed || this.seen.length !== this.point.nth) return null;
+    this.killed = { by: owner.name, statement: shown(statement) };
     const { when } = this.point;
     if (when === 'before') this.#kill(owner);
     const kind = when === 'before' ? 'cut before' : 'last word';
@@ -162,7 +162,7 @@ export class Checkout implements Journey {
     const ended = await this.#checkout(point);
     const [tally, usual] = [this.#shop.tally(this.#run), this.#usual as Tally];
     const wrong = EFFECTS.filter((name) => tally[name].happened !== usual[name].happened);
-    const { struck } = this.#network;
+    const struck = this.#network.killed;
     this.#crashed.push({ ...point, statement: struck?.statement ?? null, wrong });
     const where = point.when === 'before' ? 'before' : 'right after';
     const killed = struck
