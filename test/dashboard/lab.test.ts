@@ -222,9 +222,9 @@ test(
     await says(/Crashes: 1 of \d\d/);
     await isFit();
     await go('journey=checkout&keys=false', 'A checkout that nobody disturbs');
-    const record = shown().getByLabel('Statement').locator('option', { hasText: 'record_step' });
+    const record = shown().getByLabel('Where').locator('option', { hasText: 'record_step' });
     const nth = await record.nth(1).getAttribute('value');
-    await shown().getByLabel('Statement').selectOption(nth);
+    await shown().getByLabel('Where').selectOption(nth);
     await click('Crash there');
     await says('with charge 2 times');
   },

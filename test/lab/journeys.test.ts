@@ -248,28 +248,31 @@ test('6: shards of a hot key run side by side, and a poison job ends as a dead l
 });
 
 /** Crashes at some places of a checkout, or at all of them. */
-async function crashed(settings: Settings, when?: readonly string[]) {
+async function crashed(settings: Settings, names?: readonly string[], whens = ['before', 'after']) {
   const frames = (await lab.open('checkout', 1, settings)) as Frame<CheckoutState>[];
   const { statements } = last(frames).state;
-  const places = statements.flatMap((name, n) => (when && !when.includes(name) ? [] : [n + 1]));
+  const places = statements.flatMap((name, n) => (names && !names.includes(name) ? [] : [n + 1]));
   for (const nth of places)
-    for (const at of ['before', 'after'])
-      frames.push(...((await lab.act({ do: 'crash', nth, when: at })) as Frame<CheckoutState>[]));
-  return { frames, statements, crashes: last(frames).state.crashed, places: 2 * places.length };
+    for (const when of whens)
+      frames.push(...((await lab.act({ do: 'crash', nth, when })) as Frame<CheckoutState>[]));
+  return {
+    frames,
+    statements,
+    crashes: last(frames).state.crashed,
+    places: whens.length * places.length,
+  };
 }
 const wrongs = ({ crashes }: Awaited<ReturnType<typeof crashed>>) =>
   crashes.flatMap(({ wrong }) => wrong);
 
 test(`7: a checkout is crashed at ${long('some of its statements', 'every statement')}, and nothing happens twice`, async () => {
-  const some = long(['record_step', 'insert_children', 'complete'], undefined);
+  const some = long(['insert_children', 'load_children', 'complete'], undefined);
   const sweep = await crashed({}, some);
   expect(sweep.statements).toEqual(
     expect.arrayContaining(['record_step', 'COMMIT', 'suspend', 'insert_children', 'complete']),
   );
   expect(sweep.crashes).toHaveLength(sweep.places);
   expect(wrongs(sweep)).toEqual([]);
-  // The charge ran twice, and the bank did it once.
-  expect(sweep.frames.some(({ state }) => state.tally.charge.ran === 2)).toBe(true);
   expect(last(sweep.frames).state.usual).toMatchObject({
     ...{ charge: { happened: 1 }, reserve: { happened: 1 }, ship: { happened: 2 } },
     receipt: { happened: 1 },
@@ -277,7 +280,7 @@ test(`7: a checkout is crashed at ${long('some of its statements', 'every statem
 }, 60_000);
 
 test('7: without the keys of its steps some effects happen twice, but not those of transactions', async () => {
-  const careless = await crashed({ keys: false }, ['record_step', 'INSERT INTO shop']);
+  const careless = await crashed({ keys: false }, ['record_step', 'INSERT INTO shop'], ['before']);
   expect(new Set(wrongs(careless))).toEqual(new Set(['charge', 'label', 'slip']));
 }, 60_000);
 
@@ -307,6 +310,9 @@ test('7: the parts of its course come by every place in turn', async () => {
       [2, 'before'],
     ],
   ]);
+  // Killed before its record, the charge ran again, and the bank did it once.
+  const { tally } = frames[3]?.state ?? {};
+  expect(tally?.charge).toEqual({ ran: 2, happened: 1 });
   if (parts === acts.length) expect(last(frames).say).toMatch(/nothing happened twice/);
 }, 60_000);
 

@@ -19,7 +19,7 @@ function Acts({ state }: { state: CheckoutState }) {
   return (
     <ByHand>
       <Do what={{ do: 'next' }}>Crash at the next place</Do>
-      <Select label="Statement" value={nth} options={statements} onChange={setNth} />
+      <Select label="Where" value={nth} options={statements} onChange={setNth} />
       <Select label="Kill the worker" value={when} options={WHEN} onChange={setWhen} />
       <Do what={{ do: 'crash', nth: Number(nth), when }}>Crash there</Do>
       <Check checked={state.keyed} onChange={(keys) => set({ keys })}>
