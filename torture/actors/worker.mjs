@@ -112,7 +112,7 @@ const handlers = {
   },
   child: () => {},
   async parcel(ctx) {
-    await sleep(ctx.payload.n * 80);
+    await sleep(ctx.payload.n * 40);
     return ctx.payload.n * 10;
   },
   async flaky(ctx) {

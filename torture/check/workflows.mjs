@@ -3,6 +3,8 @@
 import { groupBy } from './acceptance.mjs';
 
 const UNDO = 'undo ';
+/** Nothing undoes them. */
+const NOTES = new Set(['arrived', 'heard']);
 
 export function checkWorkflows({ history, state }) {
   const runs = state.jobs.filter(({ type }) => type === 'checkout');
@@ -46,7 +48,7 @@ function* once({ id, version, status }, rows) {
 }
 
 function* undone({ id, status }, rows) {
-  const done = rows.filter(({ what }) => !isUndo(what) && what !== 'heard').map(({ what }) => what);
+  const done = rows.filter(({ what }) => !isUndo(what) && !NOTES.has(what)).map(({ what }) => what);
   const undos = rows.filter(({ what }) => isUndo(what)).map(({ what }) => what.slice(UNDO.length));
   if (status === 'completed') {
     if (undos.length > 0) yield `run ${id} is completed, and undid ${undos}`;
@@ -61,16 +63,18 @@ function* undone({ id, status }, rows) {
 
 /** The first wait hears of the first signal, the second one of the second; and each child ended once, with its own value. */
 function* heard({ id, payload }, rows) {
-  const facts = rows.find(({ what }) => what === 'heard')?.facts;
-  if (!facts) return;
-  if (facts.first !== 1 || facts.second !== 2)
-    yield `run ${id} heard of the signals ${facts.first} and ${facts.second}, in this order`;
-  const wrong = facts.parcels.findIndex(
-    ({ status, value }, n) => status !== 'completed' || value !== n * 10,
-  );
-  if (facts.parcels.length !== payload.parcels || wrong >= 0)
-    yield `run ${id} has ${payload.parcels} parcels, and heard of ${JSON.stringify(facts.parcels)}`;
-  if (facts.paid !== `${id}/charge`) yield `run ${id} charged under the key ${facts.paid}`;
+  const facts = Object.fromEntries(rows.map(({ what, facts }) => [what, facts]));
+  const { heard, arrived } = facts;
+  if (heard && (heard.first !== 1 || heard.second !== 2))
+    yield `run ${id} heard of the signals ${heard.first} and ${heard.second}, in this order`;
+  if (heard && heard.paid !== `${id}/charge`) yield `run ${id} charged under the key ${heard.paid}`;
+  const parcels = Array.from({ length: payload.parcels }, (_, n) => ({
+    status: 'completed',
+    value: n * 10,
+  }));
+  const short = (all) => all.map(({ status, value }) => `${status} ${value}`).join(', ');
+  if (arrived && short(arrived.parcels) !== short(parcels))
+    yield `run ${id} has ${payload.parcels} parcels, and heard of ${short(arrived.parcels)}`;
 }
 
 function* taken({ id, status }, signals) {

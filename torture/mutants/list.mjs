@@ -45,7 +45,9 @@ const FLOWS = {
   profile: 'workflow',
   faults: ['terminate-backends', 'kill'],
   producer: { weights: { checkout: 120 } },
-  rate: 30,
+  rate: 10,
+  // Runs wait for signals and parcels: most end after the load.
+  drainMs: 20_000,
 };
 const KILLS = { profile: 'worker', faults: ['kill', 'kill-most'] };
 
@@ -469,10 +471,11 @@ export const MUTANTS = [
       'schema/functions/workflow/wake-run.sql.js': [['i.id = %L FOR UPDATE', 'i.id = %L']],
       // A slow server: between the look and the end of the transaction.
       'schema/functions/workflow/suspend.sql.js': [
-        ["IF state = 'asleep' THEN", "IF state = 'asleep' THEN\n      PERFORM pg_sleep(0.05);"],
+        ["IF state = 'asleep' THEN", "IF state = 'asleep' THEN\n      PERFORM pg_sleep(0.1);"],
       ],
     },
     ...FLOWS,
+    drainMs: undefined,
     caughtBy: /^bystanders: job .* \(checkout, .* is stuck/,
   },
   {
