@@ -277,12 +277,12 @@ test(`7: a checkout is crashed at ${long('some of its statements', 'every statem
     ...{ charge: { happened: 1 }, reserve: { happened: 1 }, ship: { happened: 2 } },
     receipt: { happened: 1 },
   });
-}, 60_000);
+}, 120_000);
 
 test('7: without the keys of its steps some effects happen twice, but not those of transactions', async () => {
   const careless = await crashed({ keys: false }, ['record_step', 'INSERT INTO shop'], ['before']);
   expect(new Set(wrongs(careless))).toEqual(new Set(['charge', 'label', 'slip']));
-}, 60_000);
+}, 120_000);
 
 test('7: one that cannot be shipped undoes each step once, wherever it crashes', async () => {
   const undone = await crashed({ fails: true }, long(['dead_letter'], undefined));
@@ -292,7 +292,7 @@ test('7: one that cannot be shipped undoes each step once, wherever it crashes',
   expect(run).toMatchObject({ status: 'dead_letter' });
   expect(usual).toMatchObject({ refund: { happened: 1 }, ship: { happened: 0 } });
   expect(usual['put back'].happened).toBe(1);
-}, 60_000);
+}, 120_000);
 
 test('7: the parts of its course come by every place in turn', async () => {
   const acts = COURSES.checkout?.[0]?.acts ?? [];
@@ -314,7 +314,7 @@ test('7: the parts of its course come by every place in turn', async () => {
   const { tally } = frames[3]?.state ?? {};
   expect(tally?.charge).toEqual({ ran: 2, happened: 1 });
   if (parts === acts.length) expect(last(frames).say).toMatch(/nothing happened twice/);
-}, 60_000);
+}, 120_000);
 
 test('the same seed gives the same frames', async () => {
   const once = async (seed: number) => {
