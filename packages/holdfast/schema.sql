@@ -1155,7 +1155,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_signal(a_run uuid, a_signal text, a_value jsonb DEFAULT NULL::jsonb, a_key text DEFAULT NULL::text, a_now boolean DEFAULT false)
+CREATE OR REPLACE FUNCTION holdfast.inbox_signal(a_run uuid, a_signal text, a_value jsonb DEFAULT NULL::jsonb, a_key text DEFAULT NULL::text, a_now boolean DEFAULT false, a_type text DEFAULT NULL::text)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1172,6 +1172,9 @@ BEGIN
   IF its_type IS NULL THEN
     RAISE EXCEPTION 'there is no run % in queue %: it has ended, or it never was; nothing was sent', a_run, 'inbox'
       USING ERRCODE = 'HF007';
+  END IF;
+  IF its_type <> a_type THEN
+    RAISE EXCEPTION 'run % is of type "%", not "%"; nothing was sent', a_run, its_type, a_type USING ERRCODE = 'HF002';
   END IF;
   INSERT INTO holdfast.inbox_signals AS s (run_id, seen, name, key, value)
   VALUES (a_run, a_now, a_signal, a_key, a_value)
@@ -2310,7 +2313,7 @@ REVOKE ALL ON FUNCTION holdfast.inbox_prune_archive() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_retake_unique(text[],text[],uuid[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION holdfast.inbox_signal(uuid,text,jsonb,text,boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION holdfast.inbox_signal(uuid,text,jsonb,text,boolean,text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
@@ -2402,7 +2405,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '2fdb86
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', '976bb46b1fcc9ce5');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', 'af44d2ffdce0dd77');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '8bf1cfc274de0ace');

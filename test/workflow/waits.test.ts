@@ -31,6 +31,10 @@ test('a signal with a key is sent once, however often and in whatever transactio
   await b.query('COMMIT');
   a.release();
   b.release();
+  const other = workflow('not_this_one');
+  await expect(db.hf.signal(other, id, 'go')).rejects.toThrow(
+    /is of type "[^"]+", not "not_this_one"; nothing was sent/,
+  );
   // From SQL too, and it wakes the run after its commit.
   await db.rows(`SELECT holdfast.inbox_signal($1, 'go', '"sql"', 'k2')`, [id]);
   await db.hf.signal(both, id, 'stop');

@@ -70,7 +70,13 @@ export function workflows(access: Access) {
       if ('tx' in options) checkTx(tx);
       const limits = { maxBytes: access.maxPayloadBytes, consequence: 'nothing was sent' };
       const signal = {
-        ...{ run: id, name, key: key === undefined ? null : checkKey(key, 'key'), now: !tx },
+        ...{
+          run: id,
+          type: workflow.type,
+          name,
+          key: key === undefined ? null : checkKey(key, 'key'),
+          now: !tx,
+        },
         value: value === undefined ? null : encodePayload(value, { ...limits, what: 'the signal' }),
       };
       const names = access.names(workflow.queue);

@@ -8,6 +8,8 @@ import { bool, int4, plainArray, statement, text, uuid } from '../../postgres/st
 
 export interface NewSignal {
   readonly run: string;
+  /** The workflow that the run must be of. Default: any. */
+  readonly type?: string;
   readonly name: string;
   /** JSON; null: none. */
   readonly value: string | null;
@@ -19,19 +21,24 @@ export interface NewSignal {
 export const sendSignal = statement({
   name: 'send_signal',
   text: `
-SELECT holdfast.inbox_signal($1::text::uuid, $2::text, $3::text::jsonb, $4::text, $5::text::boolean)::text AS sent`,
+SELECT holdfast.inbox_signal($1::text::uuid, $2::text, $3::text::jsonb, $4::text, $5::text::boolean, $6::text)::text AS sent`,
   columns: { sent: text },
 });
 
 /** False: a signal with this key was sent to the run before. */
 export async function send(db: Executor, names: Names, signal: NewSignal): Promise<boolean> {
-  const { run, name, value, key, now } = signal;
-  const params = [run, name, value, key, String(now)];
+  const { run, type, name, value, key, now } = signal;
+  const params = [run, name, value, key, String(now), type ?? null];
   try {
     const [row] = await inQueue(names, db.run(sendSignal, names, params));
     return row?.sent === 'true';
   } catch (error) {
-    if ((error as { code?: unknown }).code !== 'HF007') throw error;
+    const { code, message } = error as { code?: unknown; message?: string };
+    if (code === 'HF002')
+      throw new HoldfastError('SIGNAL_UNKNOWN', `The signal "${name}" was refused: ${message}.`, {
+        cause: error,
+      });
+    if (code !== 'HF007') throw error;
     throw new HoldfastError(
       'RUN_GONE',
       `There is no run ${run} in queue "${names.queue}": it has ended, or it never was, so the signal "${name}" was not sent. ` +

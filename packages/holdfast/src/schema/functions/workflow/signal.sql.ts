@@ -7,10 +7,10 @@ export const signal: FunctionFile = {
   text: `
 -- Sends a signal to a run: it is kept until a wait of the run takes it. In a transaction that does more, leave \`a_now\` false:
 -- then only a row is written, and a worker wakes the run after the commit. Returns false if a signal with this key was sent
--- to the run before. Rejects a run that is not in the queue. With the rights of the owner, so that whoever may call it
+-- to the run before. Rejects a run that is not in the queue, or not of this type. With the rights of the owner, so that whoever may call it
 -- needs no others.
 CREATE OR REPLACE FUNCTION holdfast.inbox_signal(a_run uuid, a_signal text, a_value jsonb DEFAULT NULL, a_key text DEFAULT NULL,
-  a_now boolean DEFAULT false) RETURNS boolean
+  a_now boolean DEFAULT false, a_type text DEFAULT NULL) RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $fn$
 DECLARE
   its_type text;
@@ -23,6 +23,9 @@ BEGIN
   IF its_type IS NULL THEN
     RAISE EXCEPTION 'there is no run % in queue %: it has ended, or it never was; nothing was sent', a_run, 'inbox'
       USING ERRCODE = 'HF007';
+  END IF;
+  IF its_type <> a_type THEN
+    RAISE EXCEPTION 'run % is of type "%", not "%"; nothing was sent', a_run, its_type, a_type USING ERRCODE = 'HF002';
   END IF;
   INSERT INTO holdfast.inbox_signals AS s (run_id, seen, name, key, value)
   VALUES (a_run, a_now, a_signal, a_key, a_value)
