@@ -1,7 +1,8 @@
 /** The checkouts: each ends completed or undone whatever happens, and the proof finds what is planted. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { drain, survivesFaults } from '../../../../packages/testing/src/index.js';
+import { drain, survivesFaults, testWorkflow } from '../../../../packages/testing/src/index.js';
 import { KITS, kitOn } from '../../../../test/support/kits.js';
+import { long } from '../../../../test/support/long.js';
 import { CHECKOUTS, checkout, checkoutBody, handleCheckout, purchaseOf } from './checkout.js';
 import { checkoutReport } from './checkout-report.js';
 import { settleLeftovers } from './leftovers.js';
@@ -109,7 +110,7 @@ describe('a checkout that is undone', () => {
   beforeAll(() => openShop(kit.pool, kit.hf));
   beforeEach(() => kit.pool.query('TRUNCATE shop.bank'));
 
-  test('charges, reserves and undoes both once, wherever its worker dies', async () => {
+  test(`charges, reserves and undoes both once${long('', ', wherever its worker dies')}`, async () => {
     const effect = async () => {
       const { rows } = await kit.pool.query(
         `SELECT count(*) FILTER (WHERE amount > 0)::int AS charged, count(*) FILTER (WHERE amount < 0)::int AS refunded,
@@ -118,13 +119,18 @@ describe('a checkout that is undone', () => {
       return rows[0];
     };
     const body = checkoutBody({ pool: kit.pool, hf: kit.hf, call });
-    const { tried } = await survivesFaults(checkout, body, purchaseOf(44), {
-      ...{ hf: kit.hf, effect },
+    const script = {
+      hf: kit.hf,
       children: { ship: new Error('the carrier does not go there') },
-    });
+    };
+    const { outcome, undone } = await testWorkflow(checkout, body, purchaseOf(44), script);
+    expect({ outcome, undone }).toEqual({ outcome: 'dead_letter', undone: ['reserve', 'charge'] });
+    expect(await effect()).toEqual({ charged: 1, refunded: 1, sold: 0 });
+    if (!long(false, true)) return;
+    const { tried } = await survivesFaults(checkout, body, purchaseOf(44), { ...script, effect });
     expect(tried).toContain(
       'the worker crashes before the COMMIT of the transaction "reserve" was sent',
     );
     expect(tried.filter((one) => one.includes('INSERT INTO shop.bank')).length).toBeGreaterThan(4);
-  });
+  }, 60_000);
 });
