@@ -1,5 +1,5 @@
 /**
- * The lab in a real Chromium: the six journeys on the static build, from a plain server of files under a path of its
+ * The lab in a real Chromium: the seven journeys on the static build, from a plain server of files under a path of its
  * own, and the lab inside the dashboard, under its policy. Postgres is loaded once for all journeys of the build.
  */
 import { spawnSync } from 'node:child_process';
@@ -209,6 +209,24 @@ test(
     expect(await tile('Lost')).toBe('0');
     expect(await tile('Completed twice')).toBe('0');
     await isFit();
+  },
+  2 * LOAD_MS,
+);
+
+test(
+  '7: a checkout is crashed by hand, with its keys and without, and nothing happens twice with them',
+  async () => {
+    await go('journey=checkout', 'A checkout that nobody disturbs');
+    await click('Crash at the next place');
+    await says(/worker-\d is killed before .* each effect happened as usual/);
+    await says(/Crashes: 1 of \d\d/);
+    await isFit();
+    await go('journey=checkout&keys=false', 'A checkout that nobody disturbs');
+    const record = shown().getByLabel('Where').locator('option', { hasText: 'record_step' });
+    const nth = await record.nth(1).getAttribute('value');
+    await shown().getByLabel('Where').selectOption(nth);
+    await click('Crash there');
+    await says('with charge 2 times');
   },
   2 * LOAD_MS,
 );

@@ -1,7 +1,8 @@
-/** The six journeys of the lab, played through its engine: the outcomes that its page promises. */
+/** The seven journeys of the lab, played through its engine: the outcomes that its page promises. */
 import { PGlite } from '@electric-sql/pglite';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { COURSES } from '../../packages/lab/src/courses.js';
+import type { CheckoutState } from '../../packages/lab/src/engine/checkout.js';
 import type { CrashState } from '../../packages/lab/src/engine/crash.js';
 import type { FleetState } from '../../packages/lab/src/engine/fleet.js';
 import type { Frame, Settings } from '../../packages/lab/src/engine/frame.js';
@@ -20,6 +21,7 @@ import { computed, timesOf } from '../../packages/lab/src/engine/timing-worst.js
 import { type Create, openServer } from '../../packages/lab/src/simulation/database.js';
 import type { Server } from '../../packages/lab/src/simulation/server.js';
 import { builtFiles, openBuiltServer } from '../support/lab-server.js';
+import { long } from '../support/long.js';
 import { loaded } from '../support/simulated-threads.js';
 
 vi.mock('pg', () => import('../../packages/lab/src/simulation/pg.js'));
@@ -244,6 +246,75 @@ test('6: shards of a hot key run side by side, and a poison job ends as a dead l
   const poison = last(await play<FleetState>('fleet', 'poison')).state;
   expect(poison.counts).toMatchObject({ accepted: 41, done: 40, deadLetters: 1, lost: 0 });
 });
+
+/** Crashes at some places of a checkout, or at all of them. */
+async function crashed(settings: Settings, names?: readonly string[], whens = ['before', 'after']) {
+  const frames = (await lab.open('checkout', 1, settings)) as Frame<CheckoutState>[];
+  const { statements } = last(frames).state;
+  const places = statements.flatMap((name, n) => (names && !names.includes(name) ? [] : [n + 1]));
+  for (const nth of places)
+    for (const when of whens)
+      frames.push(...((await lab.act({ do: 'crash', nth, when })) as Frame<CheckoutState>[]));
+  return {
+    frames,
+    statements,
+    crashes: last(frames).state.crashed,
+    places: whens.length * places.length,
+  };
+}
+const wrongs = ({ crashes }: Awaited<ReturnType<typeof crashed>>) =>
+  crashes.flatMap(({ wrong }) => wrong);
+
+test(`7: a checkout is crashed at ${long('some of its statements', 'every statement')}, and nothing happens twice`, async () => {
+  const some = long(['insert_children', 'load_children', 'complete'], undefined);
+  const sweep = await crashed({}, some);
+  expect(sweep.statements).toEqual(
+    expect.arrayContaining(['record_step', 'COMMIT', 'suspend', 'insert_children', 'complete']),
+  );
+  expect(sweep.crashes).toHaveLength(sweep.places);
+  expect(wrongs(sweep)).toEqual([]);
+  expect(last(sweep.frames).state.usual).toMatchObject({
+    ...{ charge: { happened: 1 }, reserve: { happened: 1 }, ship: { happened: 2 } },
+    receipt: { happened: 1 },
+  });
+}, 120_000);
+
+test('7: without the keys of its steps some effects happen twice, but not those of transactions', async () => {
+  const careless = await crashed({ keys: false }, ['record_step', 'INSERT INTO shop'], ['before']);
+  expect(new Set(wrongs(careless))).toEqual(new Set(['charge', 'label', 'slip']));
+}, 120_000);
+
+test('7: one that cannot be shipped undoes each step once, wherever it crashes', async () => {
+  const undone = await crashed({ fails: true }, long(['dead_letter'], undefined));
+  expect(undone.crashes).toHaveLength(undone.places);
+  expect(wrongs(undone)).toEqual([]);
+  const { usual, run } = last(undone.frames).state;
+  expect(run).toMatchObject({ status: 'dead_letter' });
+  expect(usual).toMatchObject({ refund: { happened: 1 }, ship: { happened: 0 } });
+  expect(usual['put back'].happened).toBe(1);
+}, 120_000);
+
+test('7: the parts of its course come by every place in turn', async () => {
+  const acts = COURSES.checkout?.[0]?.acts ?? [];
+  const parts = long(1, acts.length);
+  const frames = (await lab.open('checkout', 1)) as Frame<CheckoutState>[];
+  for (const act of acts.slice(0, parts))
+    frames.push(...((await lab.act(act)) as Frame<CheckoutState>[]));
+  const { crashed: seen, points, statements } = last(frames).state;
+  expect(points).toBe(2 * statements.length);
+  expect(seen).toHaveLength(Math.round((points * parts) / acts.length));
+  expect(seen.map(({ nth, when }) => [nth, when]).slice(0, 3)).toEqual([
+    ...[
+      [1, 'before'],
+      [1, 'after'],
+      [2, 'before'],
+    ],
+  ]);
+  // Killed before its record, the charge ran again, and the bank did it once.
+  const { tally } = frames[3]?.state ?? {};
+  expect(tally?.charge).toEqual({ ran: 2, happened: 1 });
+  if (parts === acts.length) expect(last(frames).say).toMatch(/nothing happened twice/);
+}, 120_000);
 
 test('the same seed gives the same frames', async () => {
   const once = async (seed: number) => {

@@ -309,6 +309,9 @@ test(
     expect(text).toMatch(/partner told +[1-9]\d* times/);
     expect(text).toMatch(/products +indexed [1-9]\d* times, debounced\n/);
     expect(text).toMatch(/sales booked +[1-9]\d*, in \d+ batches\n/);
+    expect(text).toMatch(/checkouts +[1-9]\d*: [1-9]\d* completed, [1-9]\d* undone\n/);
+    expect(text).toMatch(/charges +[1-9]\d*, and \d+ requests that came twice\n/);
+    expect(text).toMatch(/approvals +[1-9]\d* taken, \d+ never given\n/);
     expect(text).toMatch(/recoveries +1\n +killed +1, after \d+\.\d s\n/);
     expect(text).toContain('Nothing was lost');
     expect(text).toMatch(/an earlier run left [\d,]+ orders: 0 lost, 0 doubled/);

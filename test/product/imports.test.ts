@@ -43,7 +43,7 @@ const PACKAGES: readonly {
     folder: 'packages/lab',
     sources: ['src'],
     may: ['holdfast', '@holdfast/testing'],
-    what: 'six journeys through durable work, in the browser. Not published by itself',
+    what: 'seven journeys through durable work, in the browser. Not published by itself',
   },
   {
     folder: 'packages/dashboard',

@@ -7,7 +7,7 @@ import type { Member } from './fleet/member.js';
 import { MISHAPS, type Recoveries, type Recovery } from './fleet/recoveries.js';
 import { deadLetters, type Picture, waiting } from './picture.js';
 import type { Span } from './screen.js';
-import type { OfficeReport } from './shop/office.js';
+import type { Report } from './shop/office.js';
 import { holds, type Proof } from './shop/proof.js';
 import type { Till } from './shop/till.js';
 
@@ -83,16 +83,27 @@ export function summaryLines(picture: Picture, recoveries: Recoveries): Span[][]
   ];
 }
 
-export function officeLines({ rows }: OfficeReport): Span[][] {
-  return rows.map(([name, text, kept]) => [
-    `  ${name.padEnd(16)}`,
-    kept ? text : [`${text}: TOO MANY`, 'bad'],
-  ]);
+export function reportLines({ rows }: Report): Span[][] {
+  return rows.map(([name, text, kept]) => [`  ${name.padEnd(16)}`, kept ? text : [text, 'bad']]);
 }
 
-export function verdict(proof: Proof, office: OfficeReport, till: Till): Span {
+/** What the proof is made of. */
+export interface Evidence {
+  readonly proof: Proof;
+  readonly checkouts: Report;
+  readonly office: Report;
+  readonly till: Till;
+}
+
+export function isProven({ proof, checkouts, office, till }: Evidence): boolean {
+  return holds(proof) && checkouts.kept && office.kept && till.twice === 0;
+}
+
+export function verdict({ proof, checkouts, office, till }: Evidence): Span {
   if (!holds(proof))
     return ['THE PROOF FAILED: see lost, doubled effects and out of order above.', 'bad'];
+  if (!checkouts.kept)
+    return ['THE PROOF FAILED: a checkout did something twice, or left something undone.', 'bad'];
   if (!office.kept) return ['THE PROOF FAILED: a limit of the back office did not hold.', 'bad'];
   if (till.twice > 0)
     return ['THE PROOF FAILED: the till was counted twice for one tick of its schedule.', 'bad'];

@@ -13,7 +13,6 @@ import { Recoveries } from './fleet/recoveries.js';
 import { DemoLab } from './lab.js';
 import type { Screen } from './screen.js';
 import { type Leftovers, settleLeftovers } from './shop/leftovers.js';
-import { holds } from './shop/proof.js';
 import { openShop } from './shop/shop.js';
 import { openTill } from './shop/till.js';
 
@@ -72,10 +71,13 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   return { dashboard, lab, database, pool, hf, fleet, recoveries, ordersBefore };
 }
 
-function tellLeftovers({ shared, found, kept }: Leftovers, say: (text: string) => void): void {
+function tellLeftovers(
+  { shared, sound, found, kept }: Leftovers,
+  say: (text: string) => void,
+): void {
   if (shared) say('another demo runs on this database; the figures are those of both');
   if (found.orders === 0) return;
-  if (!holds(found)) {
+  if (!sound) {
     say('an earlier run left what the proof does not accept; it is kept, and this run will fail.');
     say(`To begin anew, drop the database holdfast_demo or delete .holdfast.`);
   } else if (!shared) {

@@ -7,7 +7,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Overview, overview, reading } from 'holdfast/internal';
 import type pg from 'pg';
 import type { Recoveries, Recovery } from './fleet/recoveries.js';
-import { type Picture, processing, waiting } from './picture.js';
+import { isBusy, type Picture, unfinished } from './picture.js';
+import { CHECKOUTS } from './shop/checkout.js';
 import { QUEUE } from './shop/jobs.js';
 import { type Proof, prove } from './shop/proof.js';
 
@@ -63,10 +64,10 @@ export class Watch {
     let [before, changedAt] = [-1, 0];
     while (performance.now() < deadline && !hurry.aborted) {
       const seen = await this.#lookPatiently();
-      const left = waiting(seen);
+      const left = unfinished(seen);
       const recovering = this.#deps.recoveries.open.length > 0;
       if (left === 0 && !recovering) return;
-      const busy = recovering || processing(seen) > 0;
+      const busy = recovering || isBusy(seen);
       if (left !== before || busy) changedAt = performance.now();
       if (performance.now() - changedAt > STILL_MS) return;
       before = left;
@@ -101,7 +102,7 @@ export class Watch {
     const at = performance.now();
     const seen = await reading(
       pool,
-      (db) => overview(db, 'holdfast', { queues: [QUEUE], withDead: true }),
+      (db) => overview(db, 'holdfast', { queues: [QUEUE, CHECKOUTS], withDead: true }),
       { schema: 'holdfast' },
     );
     for (const recovery of recoveries.saw(seen, at, performance.now())) onRecovery(recovery);

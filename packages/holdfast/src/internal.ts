@@ -143,7 +143,7 @@ export { newRunsIo } from './worker/workflow/runs-io.js';
 export { isWorkflow } from './workflow/definition.js';
 export { notAsked } from './workflow/errors.js';
 export { type Kind, type Marker, ROUND, UNDOING } from './workflow/marker.js';
-export { wakeRuns } from './workflow/rows/signal.js';
+export { send as sendSignal, wakeRuns } from './workflow/rows/signal.js';
 export type { TurnEnd } from './workflow/turn/end.js';
 export { flowOf } from './workflow/turn/flow-of.js';
 export type { TurnPorts } from './workflow/turn/ports.js';

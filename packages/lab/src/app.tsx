@@ -1,8 +1,9 @@
-/** The frame of the lab: the six journeys, the player, what happened, and the picture of it. */
+/** The frame of the lab: the seven journeys, the player, what happened, and the picture of it. */
 import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { JourneyName } from './engine/lab.js';
 import { engineState } from './engine-client.js';
+import { CheckoutView } from './journeys/checkout.js';
 import { CrashView } from './journeys/crash.js';
 import { FleetView } from './journeys/fleet.js';
 import { HeartbeatView } from './journeys/heartbeat.js';
@@ -30,6 +31,7 @@ import {
 const VIEWS: Readonly<Record<JourneyName, (props: { state: never }) => JSX.Element>> = {
   ...{ receipt: ReceiptView, crash: CrashView, ring: RingView },
   ...{ heartbeat: HeartbeatView, timing: TimingView, fleet: FleetView },
+  checkout: CheckoutView,
 };
 
 /** Of the dashboard that this page belongs to; none for a page that stands alone. */
@@ -59,7 +61,7 @@ const Top = () => (
 
 const CONTROLS = /^(INPUT|TEXTAREA|SELECT|BUTTON|A|SUMMARY)$/;
 
-/** Space plays, the arrows step, r resets, 1 to 6 go to a journey. */
+/** Space plays, the arrows step, r resets, 1 to 7 go to a journey. */
 function useKeys(): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -159,7 +161,7 @@ export function LabApp() {
       <footer>
         Postgres runs in this page, with Holdfast’s migrations and statements. Time is virtual;
         advisory locks and notifications are kept by the simulation, as there is one session. Keys:
-        space, ← →, r, 1 to 6.
+        space, ← →, r, 1 to 7.
       </footer>
     </>
   );

@@ -46,6 +46,10 @@ const poisoned = repeated<Step>(5, (n) => [
   'recover',
 ]);
 
+/** The crashes of a checkout, in parts of which none takes long. */
+const PARTS = 12;
+const everywhere = repeated<Step>(PARTS, (n) => [['part', { n, of: PARTS }]]);
+
 export const COURSES: Readonly<Record<string, readonly Course[]>> = {
   receipt: [
     course('success', 'It succeeds', ['enqueue', 'claim', wait(1), 'succeed']),
@@ -95,5 +99,10 @@ export const COURSES: Readonly<Record<string, readonly Course[]>> = {
     ]),
     course('hot', 'A hot key, then eight shards of it', ['hot', wait(16), 'shards', wait(6)]),
     course('poison', 'A poison job among others', ['burst', 'poison', wait(40)]),
+  ],
+  checkout: [
+    course('every', 'Crashed at every statement', everywhere),
+    course('undo', 'It cannot be shipped, and undoes', everywhere, { fails: true }),
+    course('careless', 'The bank is given no keys', everywhere, { keys: false }),
   ],
 };

@@ -10,6 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkerEvent } from 'holdfast';
 import { holdfast } from 'holdfast';
 import { closePool, defaultLogger, plainPool } from 'holdfast/internal';
+import { handleCheckout } from '../shop/checkout.js';
 import { DUTIES, handlerOf, poison } from '../shop/jobs.js';
 import { handleOffice } from '../shop/office.js';
 import { recordEffect } from '../shop/shop.js';
@@ -61,6 +62,7 @@ for (const duty of [...DUTIES, poison]) {
 }
 
 handleOffice(worker, { pool, call });
+handleCheckout(worker, { pool, hf, call });
 worker.handle(countTill, countOrders);
 
 process.once('SIGTERM', () => void worker.stop());

@@ -7,6 +7,8 @@
 
 import { discard, engineExecutor, pruneArchiveOlder } from 'holdfast/internal';
 import type pg from 'pg';
+import { CHECKOUTS } from './checkout.js';
+import { checkoutReport } from './checkout-report.js';
 import { QUEUE } from './jobs.js';
 import { REPORTS } from './office.js';
 import { holds, type Proof, prove } from './proof.js';
@@ -22,6 +24,8 @@ const OPEN_JOBS = `
 SELECT s.job_id FROM shop.steps AS s
 WHERE NOT EXISTS (SELECT FROM shop.effects AS e WHERE e.job_id = s.job_id)`;
 
+const DEAD_CHECKOUTS = `SELECT id FROM holdfast.checkouts WHERE status = 'dead_letter'`;
+
 const CLEAR_FINISHED = `
 WITH open AS (
   SELECT DISTINCT s.order_id FROM shop.steps AS s JOIN holdfast.orders AS i ON i.id = s.job_id
@@ -36,9 +40,22 @@ WITH open AS (
 )
 DELETE FROM shop.effects AS e WHERE NOT EXISTS (SELECT FROM open WHERE open.order_id = e.order_id)`;
 
+/** What was sold has left the warehouse. */
+const CLEAR_CHECKOUTS = `
+WITH over AS (
+  DELETE FROM shop.checkouts AS c WHERE NOT EXISTS (SELECT FROM holdfast.checkouts AS i WHERE i.id = c.run_id)
+  RETURNING c.run_id, c.sku, c.reserved
+), bank AS (
+  DELETE FROM shop.bank AS b USING over WHERE b.run_id = over.run_id
+)
+UPDATE shop.stock AS s SET pieces = s.pieces - o.sold
+FROM (SELECT sku, sum(reserved) AS sold FROM over GROUP BY sku) AS o WHERE o.sku = s.sku`;
+
 export interface Leftovers {
   /** Another demo is running on this database. */
   readonly shared: boolean;
+  /** What was found can be proven. */
+  readonly sound: boolean;
   /** As it was found. */
   readonly found: Proof;
   /** As it is left for this run. */
@@ -51,9 +68,10 @@ export async function settleLeftovers(pool: pg.Pool, session: pg.PoolClient): Pr
   const alone = rows[0]?.alone ?? false;
   try {
     const found = await prove(pool);
-    if (!alone || !holds(found)) return { shared: !alone, found, kept: found };
+    const sound = holds(found) && (await checkoutReport(pool)).kept;
+    if (!alone || !sound) return { shared: !alone, sound, found, kept: found };
     await clear(pool);
-    return { shared: false, found, kept: await prove(pool) };
+    return { shared: false, sound, found, kept: await prove(pool) };
   } finally {
     await session.query(TAKE_PART);
     if (alone) await session.query(LET_OTHERS_IN);
@@ -70,7 +88,14 @@ async function clear(pool: pg.Pool): Promise<void> {
     open.rows.map((row) => row.job_id),
   );
   await pool.query(CLEAR_FINISHED);
-  for (const queue of [QUEUE, REPORTS, 'inbox']) {
+  const dead = await pool.query<{ id: string }>(DEAD_CHECKOUTS);
+  await discard(
+    db,
+    { ...ORDERS, queue: CHECKOUTS },
+    dead.rows.map((row) => row.id),
+  );
+  await pool.query(CLEAR_CHECKOUTS);
+  for (const queue of [QUEUE, REPORTS, CHECKOUTS, 'inbox']) {
     const names = { ...ORDERS, queue };
     while ((await pruneArchiveOlder(db, names, 0, PRUNE_ROWS)).found === PRUNE_ROWS);
   }

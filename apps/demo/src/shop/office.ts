@@ -128,13 +128,14 @@ interface Counted {
   readonly seconds: number;
 }
 
-export interface OfficeReport {
+/** A part of the proof: its lines, and whether each of them holds. */
+export interface Report {
   readonly rows: readonly (readonly [name: string, text: string, kept: boolean])[];
-  /** No limit was exceeded, and nothing was done twice. */
   readonly kept: boolean;
 }
 
-export async function officeReport(pool: pg.Pool): Promise<OfficeReport> {
+/** It holds if no limit was exceeded and nothing was done twice. */
+export async function officeReport(pool: pg.Pool): Promise<Report> {
   const { rows: found } = await pool.query<Counted>(COUNT);
   const none = { jobs: 0, twice: 0, calls: 0, keys: 0, most: 0, seconds: 0 };
   const of = ({ type }: { readonly type: string }) =>
@@ -145,17 +146,19 @@ export async function officeReport(pool: pg.Pool): Promise<OfficeReport> {
   // They began some time after they had their token, so a second more than that.
   const inTime = told.jobs <= RATE.burst + RATE.limit * (told.seconds + 1);
   const merchants = `${reports.keys} merchant${reports.keys === 1 ? '' : 's'}`;
+  const row = (name: string, text: string, kept = true) =>
+    [name, kept ? text : `${text}: TOO MANY`, kept] as const;
   const rows = [
-    ['payouts', `${payouts.jobs}, at most ${payouts.most} at once`, limited(payouts)],
-    [
+    row('payouts', `${payouts.jobs}, at most ${payouts.most} at once`, limited(payouts)),
+    row(
       'reports',
       `${reports.jobs} of ${merchants}, ${reports.most} of one at once`,
       limited(reports),
-    ],
-    ['partner told', `${told.jobs} times, at a rate of 10 a second`, inTime],
-    ['products', `indexed ${indexed.jobs} times, debounced`, true],
-    ['sales booked', `${booked.jobs}, in ${booked.calls} batches`, true],
-  ] as const;
+    ),
+    row('partner told', `${told.jobs} times, at a rate of 10 a second`, inTime),
+    row('products', `indexed ${indexed.jobs} times, debounced`),
+    row('sales booked', `${booked.jobs}, in ${booked.calls} batches`),
+  ];
   const kept =
     limited(payouts) && limited(reports) && inTime && found.every(({ twice }) => twice === 0);
   return { rows, kept };

@@ -3,6 +3,7 @@
  * came of it. One journey is open at a time. It knows of no page: the tests call it as the page's worker does.
  */
 import type { Server } from '../simulation/server.js';
+import { Checkout } from './checkout.js';
 import { Crash } from './crash.js';
 import { Fleet } from './fleet.js';
 import type { Act, Frame, Journey, Settings } from './frame.js';
@@ -12,7 +13,10 @@ import { Ring } from './ring.js';
 import { Stage } from './stage.js';
 import { Timing } from './timing.js';
 
-const JOURNEYS = { receipt: Receipt, crash: Crash, ring: Ring, timing: Timing, fleet: Fleet };
+const JOURNEYS = {
+  ...{ receipt: Receipt, crash: Crash, ring: Ring },
+  ...{ timing: Timing, fleet: Fleet, checkout: Checkout },
+};
 export type JourneyName = keyof typeof JOURNEYS | 'heartbeat';
 
 export type Progress = (text: string) => void;

@@ -46,6 +46,8 @@ export interface FleetOptions {
   readonly worker: WorkerOptions;
   /** A killed process is started again after so long; null: never. */
   readonly restartMs?: number | null;
+  /** What a worker handles beside plain work. */
+  readonly also?: (worker: Worker, name: string) => void;
   readonly onEvent: (name: string, event: WorkerEvent) => void;
   /** Something that should not be; the page shows it. */
   readonly onProblem: (text: string) => void;
@@ -134,6 +136,7 @@ export class Processes {
     });
     const work = job<Payload>('work', { queue, maxAttempts: 5 });
     worker.handle(work, (context) => this.#handle(one, context));
+    this.#options.also?.(worker, one.name);
     return worker;
   }
 
@@ -151,25 +154,28 @@ export class Processes {
     run.to = clock.now;
   }
 
+  /** Something that a process of its own asks the database for, now. */
+  produce(work: (db: Executor) => Promise<unknown>): void {
+    this.#stage.clock.at(this.#producer, 0, () => {
+      this.#db ??= engineExecutor(new pg.Pool({ max: 10 }), { prepare: true });
+      work(this.#db).catch((error) => this.#options.onProblem(`It failed: ${error}`));
+    });
+  }
+
   enqueue(key: string, payload: Omit<Payload, 'name'>, maxAttempts = 5): void {
     const id = this.#stage.newId();
     const name = `job-${this.accepted.length + this.#waiting + 1}`;
     this.#waiting++;
-    this.#stage.clock.at(this.#producer, 0, () => {
-      this.#db ??= engineExecutor(new pg.Pool({ max: 10 }), { prepare: true });
-      const names = { schema: 'holdfast', queue: this.#options.queue };
-      const row = {
-        ...{ id, key, type: 'work', version: 1, bucket: bucketOf(key), headers: null, priority: 2 },
-        ...{ payload: JSON.stringify({ name, ...payload }), maxAttempts, delayMs: 0, runAt: null },
-        ...{ idempotencyKey: null, unique: null, group: null, limitKey: null },
-      };
-      void insert(this.#db, names, [row]).then(
-        () => {
-          this.#waiting--;
-          this.accepted.push(name);
-        },
-        (error) => this.#options.onProblem(`An enqueue failed: ${error}`),
-      );
+    const names = { schema: 'holdfast', queue: this.#options.queue };
+    const row = {
+      ...{ id, key, type: 'work', version: 1, bucket: bucketOf(key), headers: null, priority: 2 },
+      ...{ payload: JSON.stringify({ name, ...payload }), maxAttempts, delayMs: 0, runAt: null },
+      ...{ idempotencyKey: null, unique: null, group: null, limitKey: null },
+    };
+    this.produce(async (db) => {
+      await insert(db, names, [row]);
+      this.#waiting--;
+      this.accepted.push(name);
     });
   }
 

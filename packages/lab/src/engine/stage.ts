@@ -61,6 +61,8 @@ export class Stage {
   readonly seed: number;
   readonly random: () => number;
   readonly frames: Frame[] = [];
+  /** Of the simulated processes. A journey may bring one that befalls messages. */
+  network = new Network([], false, () => undefined);
   /** Called for every statement of a simulated process. */
   onStatement: (by: string, name: string, answer: Answer) => void = () => undefined;
   /** Ends a simulated process; set by who starts them. */
@@ -88,7 +90,7 @@ export class Stage {
     enter({
       clock: this.clock,
       server: this.server,
-      network: new Network([], false, () => undefined),
+      network: this.network,
       kill: (owner) => this.onKill(owner),
       note: ({ name: by }, name, params, answer, _sentAt, text) => {
         this.record(by, name, text, params, answer);

@@ -1,4 +1,4 @@
-/** The six journeys: what they are called, what they show, and how fast they play. */
+/** The seven journeys: what they are called, what they show, and how fast they play. */
 import type { JourneyName } from '../engine/lab.js';
 
 export interface Spec {
@@ -60,6 +60,17 @@ export const ALL: readonly Spec[] = [
     ...{ name: 'fleet', short: 'Many workers', title: 'Many workers', paceMs: 250, live: true },
     intro:
       'Holdfast’s own workers on a queue that is read by key, in virtual time. Add, kill, freeze and drain them, and watch that nothing is lost. Times are shorter than the defaults: heartbeat 2 s, TTL 6 s, lease 9 s.',
+  },
+  {
+    ...{
+      name: 'checkout',
+      short: 'Workflow',
+      title: 'A checkout that crashes everywhere',
+      paceMs: 1_200,
+      live: false,
+    },
+    intro:
+      'A checkout is a workflow: charge, reserve, print, approval, ship, receipt. Its worker is killed before each of its statements and after each, with a new checkout every time. The other worker goes on, and nothing happens twice.',
   },
 ];
 

@@ -41,6 +41,7 @@ ${['inbox', 'ordered']
   .map(
     (queue) => `DELETE FROM holdfast.${queue}; DELETE FROM holdfast.${queue}_claims;
 DELETE FROM holdfast.${queue}_archive; DELETE FROM holdfast.${queue}_effects;
+DELETE FROM holdfast.${queue}_steps; DELETE FROM holdfast.${queue}_signals; DELETE FROM holdfast.${queue}_children;
 DELETE FROM holdfast.${queue}_idempotency; SELECT setval('holdfast.${queue}_position_seq', 1, false);`,
   )
   .join('\n')}`;
@@ -96,6 +97,11 @@ export class Server {
       if (table !== 'fleet') askSimple(pglite, `LISTEN "holdfast_${oid}"`);
     }
     askSimple(pglite, 'LISTEN holdfast_fleet');
+  }
+
+  /** Whoever looks now would see what is not committed yet. */
+  get inTransaction(): boolean {
+    return this.#transaction !== null;
   }
 
   /** For the checks: rows of a query that is no part of the simulation. With parameters it is prepared once. */

@@ -12,6 +12,8 @@ export interface Answer {
 }
 
 const prepared = new WeakMap<PGlite, Map<string, string>>();
+/** No name is used twice: one may stand although its first execution failed. */
+let names = 0;
 const decoder = new TextDecoder();
 
 /** `describe`: also the names of the columns. */
@@ -21,10 +23,10 @@ export function ask(
   params: readonly unknown[],
   describe = false,
 ): Answer {
-  const names = prepared.get(pglite) ?? new Map<string, string>();
-  prepared.set(pglite, names);
-  const known = names.get(text);
-  const name = known ?? `s${names.size + 1}`;
+  const all = prepared.get(pglite) ?? new Map<string, string>();
+  prepared.set(pglite, all);
+  const known = all.get(text);
+  const name = known ?? `s${++names}`;
   const message = new Message();
   if (!known) message.begin('P').text(name).text(text).int16(0);
   message.begin('B').text('').text(name).int16(0).int16(params.length);
@@ -33,7 +35,7 @@ export function ask(
   if (describe) message.begin('D').byte('P').text('');
   message.begin('E').text('').int32(0).begin('S');
   const answer = read(pglite.execProtocolRawSync(message.bytes()));
-  if (!answer.error) names.set(text, name);
+  if (!answer.error) all.set(text, name);
   return answer;
 }
 
