@@ -133,7 +133,8 @@ GRANT INSERT, DELETE, UPDATE (status, available_at, attempts, crashes, position,
   wait_until, undo_asked) ON holdfast.inbox TO holdfast_operator;
 -- A retry of a run forgets what failed, and a child that is cancelled is counted in its parent.
 GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_steps, holdfast.inbox_children TO holdfast_operator;
-GRANT UPDATE (taken_by) ON holdfast.inbox_signals TO holdfast_operator;
+-- What was sent to a run that is discarded or cancelled is kept for as long as its row in the archive may come back.
+GRANT UPDATE (taken_by, check_at) ON holdfast.inbox_signals TO holdfast_operator;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.
 GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;

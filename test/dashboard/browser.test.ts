@@ -6,12 +6,13 @@ import { handlerOf } from '../../packages/dashboard/src/dashboard.js';
 import { checkOptions, type DashboardOptions } from '../../packages/dashboard/src/options.js';
 import type { LabAct, LabHook } from '../../packages/dashboard/src/pages/live-lab.js';
 import { listen } from '../../packages/dashboard/src/serve.js';
-import { holdfast, job } from '../../packages/holdfast/src/index.js';
+import { DeadLetter, holdfast, job, workflow } from '../../packages/holdfast/src/index.js';
 import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { seriousFindings, testBrowser, wrongsOf } from '../support/browser.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
+import { plantWaiting } from '../support/plant-runs.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
 
@@ -92,6 +93,7 @@ const SCREENS: readonly [path: string, text: string][] = [
   ['dead-letters', 'Error: no order #'],
   ['queues', 'Archive kept for'],
   ['workers', 'worker-one'],
+  ['workflows', 'signal “approved”'],
   ['ring?queue=ledger&key=account:7', 'comes first for it'],
   ['schedules', 'nightly'],
   ['limits', 'report in inbox'],
@@ -114,6 +116,7 @@ const LAB: LabHook = {
 
 test('every screen shows what there is, is accessible in light and dark, and fits on a telephone', async () => {
   const { dead } = await plantAll();
+  const [run] = await plantWaiting(db, { count: 1, forMs: 3_600_000, tag: 'vip' });
   await db.hf.limits.set({ type: 'report' }, { concurrency: 2, rate: { limit: 5, per: '1m' } });
   await db.hf.pause('inbox', { actor: 'ada', type: 'report' });
   await db.hf.pause('inbox', { actor: 'ada' });
@@ -121,7 +124,11 @@ test('every screen shows what there is, is accessible in light and dark, and fit
   const url = await serve({ loopback: true, write: true, lab: LAB });
   const found: string[] = [];
   const page = await open(url);
-  for (const [path, text] of [...SCREENS, [`jobs/${dead}`, '"orderId": 9182'] as const]) {
+  const more: typeof SCREENS = [
+    [`jobs/${dead}`, '"orderId": 9182'],
+    [`workflows/${run}`, 'waits for “approved”, gives up'],
+  ];
+  for (const [path, text] of [...SCREENS, ...more]) {
     await page.goto(url + path);
     await says(page, text);
     if (path === 'health') await says(page, 'In order');
@@ -268,6 +275,59 @@ test('a group of dead letters is redriven, a queue paused, a worker drained, a s
   expect(page.url()).toContain('prefix=daily');
   await page.goBack();
   await says(page, 'nightly');
+});
+
+test('a run waits, gets a signal, fails, is retried from a step and cancelled with undo, on its page', async () => {
+  const evil = '<img src=x onerror=alert(1)>';
+  let stock = 0;
+  let undone = 0;
+  const order = workflow<{ n: number }, { approved: unknown }>('order', { maxAttempts: 1 });
+  start(db.hf, (worker) =>
+    worker.workflow(order, async (flow) => {
+      await flow.step('charge', () => ({ card: evil }), { undo: () => void undone++ });
+      await flow.wait(evil, 'approved');
+      await flow.step('reserve', () => {
+        if (stock === 0) throw new DeadLetter(`no stock ${evil}`);
+        return stock;
+      });
+      await flow.wait('delivery', 'approved');
+      return null;
+    }),
+  );
+  const { id } = await db.hf.enqueue(order, { n: 1 }, { tag: evil, partitionKey: 'order:1' });
+  const page = await open(`${await serve()}workflows?tag=${encodeURIComponent(evil)}`);
+  await says(page, 'signal “approved”');
+  await page.getByRole('region', { name: 'Runs' }).getByRole('link', { name: 'order' }).click();
+  await page.waitForURL(`**/workflows/${id}`);
+  await page.locator('.steps summary', { hasText: 'charge' }).click();
+  await says(page, `"card": "${evil}"`);
+  await click(page, 'Send “approved”…');
+  await page.getByLabel('Value, as JSON (empty: none)').fill('{by');
+  await click(page, 'Send');
+  await says(page, 'The value is no JSON');
+  await page.getByLabel('Value, as JSON (empty: none)').fill('{"by": "kim"}');
+  await click(page, 'Send');
+  await says(page, '“approved” was sent.');
+  await says(page, 'took “approved” after');
+  await says(page, `Because: The step "reserve" failed for good: no stock ${evil}`);
+  expect(undone).toBe(1);
+  await click(page, 'Show the value of approved');
+  await says(page, '"by": "kim"');
+  stock = 1;
+  await click(page, 'Retry…');
+  await page.getByLabel('From').selectOption('reserve');
+  await click(page, 'Retry');
+  await says(page, 'The run goes on.');
+  await click(page, 'Cancel…');
+  expect(await page.getByLabel('Undo first what it did').isChecked()).toBe(true);
+  await click(page, 'Cancel and undo');
+  await until('it is cancelled', async () => (await status(id)) === 'cancelled');
+  expect(undone).toBe(2);
+  await page.goto(page.url().replace('/workflows/', '/jobs/'));
+  await page.getByRole('link', { name: 'This job is a run of a workflow: its steps' }).click();
+  const other = await open(`${await serve({ loopback: true })}workflows/${id}`);
+  await says(other, 'cancelled');
+  expect(await other.getByRole('toolbar', { name: 'Acts' }).count()).toBe(0);
 });
 
 test('a limit is set, changed and removed, and a type paused, from their page', async () => {

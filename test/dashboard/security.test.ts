@@ -21,6 +21,8 @@ const PAGES = [
   '',
   'jobs',
   `jobs/${ID}`,
+  'workflows',
+  `workflows/${ID}`,
   'workers',
   'ring',
   'dead-letters',

@@ -31,7 +31,7 @@ export async function plantWaiting(db: Ground, runs: PlantedRuns): Promise<strin
     `WITH runs AS (
        INSERT INTO holdfast.${queue} (type, version, partition_key, partition_bucket, payload, parked, headers,
          created_at, available_at, wait_until)
-       SELECT $1, $2, 'order:' || n, n % 1024, '{}', false,
+       SELECT $1, $2, 'order:' || n, holdfast.bucket_of('order:' || n), '{}', false,
          CASE WHEN $3::text IS NOT NULL THEN jsonb_build_object('holdfast_tag', $3::text) END,
          now() - $4 * interval '1 ms', w.at, w.at
        FROM generate_series(1, $5) AS n,

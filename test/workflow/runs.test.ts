@@ -8,6 +8,7 @@ import {
   workflow,
 } from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
+import { plantWaiting } from '../support/plant-runs.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
 
@@ -133,4 +134,17 @@ test('a tag of a job, an unknown state and states of two places are refused', as
   await expect(db.hf.runs({ state: ['waiting', 'completed'] })).rejects.toThrow(
     'One list shows the queue or the archive',
   );
+});
+
+test('in a queue that is read by key, by its key; a workflow that nobody has registered, by its steps', async () => {
+  await db.hf.createQueue('lines', { ordering: 'key' });
+  const ids = await plantWaiting(db, { count: 3, queue: 'lines', workflow: 'unknown', tag: 'x' });
+  const queue = 'lines';
+  const all = ids.toSorted().reverse();
+  expect(await idsOf({ queue })).toEqual(all);
+  expect(await idsOf({ queue, state: 'waiting' })).toEqual(all);
+  const [first] = (await db.hf.runs({ queue, tag: 'x' })).runs;
+  expect(await idsOf({ queue, key: first?.key ?? '' })).toEqual([first?.id]);
+  expect(await idsOf({ queue, key: first?.key ?? '', state: 'waiting' })).toEqual([first?.id]);
+  expect(await idsOf({ queue, workflow: 'other' })).toEqual([]);
 });

@@ -109,9 +109,16 @@ test('runs of a version nobody has a body for are a problem that names the versi
   });
   await db.rows(`UPDATE holdfast.workers SET workflows = '{"inbox": {"checkout": [1, 2, 3]}}'`);
   expect(await versions()).toEqual([]);
+  // By key workers claim it, and put it off again and again: it is never due for long.
+  await db.hf.createQueue('lines', { ordering: 'key' });
+  await db.rows(
+    `UPDATE holdfast.workers SET handles = handles || '{"lines": {"checkout": 2}}', workflows = workflows || '{"lines": {"checkout": [2]}}'`,
+  );
+  await plantJob(db, { queue: 'lines', type: 'checkout', ageMs: 600_000, dueInMs: 20_000 });
+  expect((await versions()).map(({ check }) => check)).toEqual(['workflow versions']);
   expect((await db.hf.workers())[0]).toMatchObject({
     id: worker,
-    workflows: { inbox: { checkout: [1, 2, 3] } },
+    workflows: { inbox: { checkout: [1, 2, 3] }, lines: { checkout: [2] } },
   });
 });
 

@@ -14,6 +14,7 @@ import {
   type Read,
   readableOverview,
   reading,
+  runs,
   schedules,
   systemTime,
   unhandledJobs,
@@ -42,6 +43,7 @@ export interface Context {
   readonly look: ReturnType<typeof looking>;
   readonly letters: ReturnType<typeof deadLetters>;
   readonly schedules: ReturnType<typeof schedules>['schedules'];
+  readonly runs: ReturnType<typeof runs>;
   readonly redactor: Redactor;
   readonly shared: SharedAnswers;
   readonly feed: Feed;
@@ -98,6 +100,7 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
     look: looking(access),
     letters: deadLetters(access),
     schedules: schedules(access).schedules,
+    runs: runs(access),
     redactor: new Redactor(settings.redact),
     shared: new SharedAnswers(),
   };

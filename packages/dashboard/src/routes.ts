@@ -1,7 +1,9 @@
 /** Every address of the API, its method and what answers it. */
 import * as acts from './act/acts.js';
 import { bulk } from './act/bulk.js';
+import * as runActs from './act/runs.js';
 import * as reads from './read/reads.js';
+import * as runs from './read/runs.js';
 
 interface ReadRoute {
   readonly method: 'GET';
@@ -29,6 +31,10 @@ export const ROUTES: readonly Route[] = [
   get('api/jobs', reads.jobs),
   get('api/jobs/count', reads.count),
   get('api/jobs/:id', reads.job, 500),
+  get('api/runs', runs.runs),
+  get('api/runs/waiting', runs.waiting, 2_000),
+  get('api/runs/:id', runs.run, 500),
+  get('api/runs/:id/value', runs.value),
   get('api/workers', reads.workers),
   get('api/ring', reads.ring),
   get('api/dead-letters', reads.deadLetterGroups),
@@ -42,6 +48,9 @@ export const ROUTES: readonly Route[] = [
   post('api/jobs/bulk', bulk),
   post('api/jobs/replay', acts.replay),
   post('api/jobs/:id/run', acts.runJob),
+  post('api/runs/:id/signal', runActs.signal),
+  post('api/runs/:id/cancel', runActs.cancel),
+  post('api/runs/:id/retry', runActs.retry),
   post('api/queues/:queue/pause', acts.pauseQueue),
   post('api/queues/:queue/resume', acts.resumeQueue),
   post('api/workers/drain', acts.drain),

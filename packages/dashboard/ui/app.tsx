@@ -13,8 +13,10 @@ import { LiveLab } from './screens/live-lab';
 import { Overview } from './screens/overview';
 import { Queues } from './screens/queues';
 import { RingScreen } from './screens/ring';
+import { RunScreen } from './screens/run';
 import { Schedules } from './screens/schedules';
 import { Workers } from './screens/workers';
+import { Workflows } from './screens/workflows';
 import { dismiss, messages } from './state/act';
 import { get, post } from './state/api';
 import { freshness, session, snapshot, startLive } from './state/live';
@@ -24,6 +26,7 @@ import type { Session } from './state/wire';
 const SCREENS = [
   { to: '', name: 'Overview', key: 'o', screen: Overview },
   { to: 'jobs', name: 'Jobs', key: 'j', screen: Jobs },
+  { to: 'workflows', name: 'Workflows', key: 'f', screen: Workflows },
   { to: 'dead-letters', name: 'Dead letters', key: 'd', screen: DeadLetters },
   { to: 'queues', name: 'Queues', key: 'q', screen: Queues },
   { to: 'workers', name: 'Workers', key: 'w', screen: Workers },
@@ -174,6 +177,7 @@ function Screen() {
     document.title = `${known?.name ?? 'Not found'} · Holdfast`;
   }, [known]);
   if (here.startsWith('jobs/')) return <JobScreen key={here} id={here.slice(5)} />;
+  if (here.startsWith('workflows/')) return <RunScreen key={here} id={here.slice(10)} />;
   if (!known) return <Failed error="There is no such screen." />;
   const { screen: Content } = known;
   return <Content />;

@@ -16,10 +16,12 @@ export {
 } from './api/act/acts.js';
 export { deadLetters } from './api/act/dead-letters.js';
 export { schedules } from './api/act/schedules.js';
+export { signalRun } from './api/act/workflows.js';
 export { jobsFilter } from './api/look/filter.js';
 export { gaugesReader, unhandledJobs } from './api/look/gauges.js';
 export { looking } from './api/look/look.js';
 export { membersOf } from './api/look/ring.js';
+export { runs } from './api/look/runs.js';
 export { lockedView, queueView, workerView } from './api/look/views.js';
 export { claimKeyed, type KeyStretch } from './claim/key/claim.js';
 export { claimSuspects } from './claim/suspects.js';
@@ -30,6 +32,7 @@ export { claimRateKeys } from './claim/time/rated.js';
 export { claimTurns } from './claim/turns/claim.js';
 export { findEffect, recordEffect } from './effects/once.js';
 export { insert, insertWithKeys, type NewJob } from './enqueue/insert.js';
+export { childId } from './enqueue/insert-children.js';
 export { KnownQueues } from './fleet/known-queues.js';
 export { findGone } from './fleet/liveness.js';
 export { fleetView, leave, lockKeyOf, register } from './fleet/registry.js';
@@ -41,6 +44,7 @@ export { listWorkers, saysOf, ttlOf, type WorkerRow } from './inspect/fleet/work
 export { countFinished } from './inspect/job/archive.js';
 export { foldError } from './inspect/job/failures.js';
 export { countJobs } from './inspect/job/list.js';
+export { type RunStep, stepsOf } from './inspect/job/steps.js';
 export type { UnhandledJobs } from './inspect/queue/gauges.js';
 export {
   type DueLine,
@@ -65,12 +69,18 @@ export {
 export { listQueues, type QueueRow } from './inspect/queue/queues.js';
 export { databaseNow, reading } from './inspect/reading/reading.js';
 export { many, span } from './inspect/reading/words.js';
+export { failedChildrenOf, linksOf, type RunLinks, runValue } from './inspect/run/facts.js';
+export { workflowTypes } from './inspect/run/types.js';
+export { runNow } from './inspect/run/waits.js';
 export { brand, shown } from './job/errors/holdfast-error.js';
+export { TAG_HEADER } from './job/headers.js';
+export { checkId, isId } from './job/id.js';
 export { checkInteger } from './job/job.js';
 export { BUCKETS, checkKey } from './job/key.js';
 export { durationMs, MAX_DELAY_MS } from './job/options/duration.js';
 export { checkKnown, type Known, unknownOption } from './job/options/known-options.js';
 export { VERSION } from './job/options/version.js';
+export { encodePayload } from './job/payload.js';
 export { DEFAULT_RETRY, retryDelayMs } from './job/retry.js';
 export { markStarted } from './lease/marks.js';
 export { renew } from './lease/renew.js';

@@ -56,6 +56,12 @@ export class Redactor {
     return { ...value, ...parts };
   }
 
+  /** One value by itself. */
+  part(value: unknown, shown: Shown): unknown {
+    if (!this.#redact || value === null || value === undefined) return value;
+    return this.#see(value, shown);
+  }
+
   /** A sentence of ours, which may quote an error. */
   text(value: string, queue: string, type: string): string {
     return this.#redact ? String(this.#see(value, { field: 'error', queue, type })) : value;

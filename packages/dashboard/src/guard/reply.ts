@@ -69,9 +69,12 @@ export const forLab: Headers = {
 };
 
 const CODES: Readonly<Record<number, readonly HoldfastErrorCode[]>> = {
-  400: ['OPTION_INVALID', 'NAME_INVALID', 'KEY_INVALID', 'TYPE_INVALID', 'TYPE_UNKNOWN'],
+  400: [
+    ...(['OPTION_INVALID', 'NAME_INVALID', 'KEY_INVALID', 'TYPE_INVALID', 'TYPE_UNKNOWN'] as const),
+    ...(['PAYLOAD_INVALID', 'PAYLOAD_NOT_JSON', 'PAYLOAD_TOO_LARGE'] as const),
+  ],
   404: ['QUEUE_UNKNOWN', 'JOB_UNKNOWN', 'SCHEDULE_UNKNOWN', 'LIMIT_UNKNOWN'],
-  409: ['JOB_STATE'],
+  409: ['JOB_STATE', 'RUN_GONE'],
   503: ['LOCKED', 'POOL_BUSY', 'SCHEMA_MISSING', 'SCHEMA_TOO_OLD', 'SCHEMA_TOO_NEW'],
 };
 

@@ -1,4 +1,5 @@
 /** What the screens ask for, beside the feed. The same question of many browsers is asked once. */
+import type { Explanation, Job } from 'holdfast';
 import type { Reason } from 'holdfast/internal';
 import {
   countFinished,
@@ -6,6 +7,7 @@ import {
   delayOf,
   inQueue,
   jobsFilter,
+  linksOf,
   listQueues,
   listWorkers,
   openOverview,
@@ -26,7 +28,7 @@ const MAX_COUNT = 100_000;
 const COUNT_MS = 2_000;
 const NEXT_RUNS = 3;
 /** A search that has found nothing goes on for so long before it says where it is. */
-const SEARCH_MS = 1_000;
+export const SEARCH_MS = 1_000;
 
 export interface Asked {
   readonly query: URLSearchParams;
@@ -42,7 +44,7 @@ export const session: Read = async ({ settings, parts }, { visitor }) => ({
   lab: settings.lab !== undefined,
 });
 
-const queueOf = (query: URLSearchParams) => query.get('queue') || 'inbox';
+export const queueOf = (query: URLSearchParams) => query.get('queue') || 'inbox';
 
 export const jobs: Read = async ({ look, redactor }, { query }) => {
   const queue = queueOf(query);
@@ -79,8 +81,13 @@ export const count: Read = async ({ read, access }, { query }) => {
   return { count: sum, more: after !== null };
 };
 
-export const job: Read = async ({ look, redactor }, { params }) => {
-  const id = params.id as string;
+export interface ShownJob {
+  readonly job: Job;
+  readonly explanation: Omit<Explanation, 'job'>;
+}
+
+/** A job as it is shown, and why it does or does not run. */
+export async function shownJob({ look, redactor }: Context, id: string): Promise<ShownJob> {
   const found = await look.job(id);
   if (!found) throw new Refused(404, 'No queue and no archive has a job with this id.');
   const { job: _, also, ...first } = await look.explain(id);
@@ -92,6 +99,17 @@ export const job: Read = async ({ look, redactor }, { params }) => {
   });
   const explanation = { ...redacted(first), also: also.map(redacted) };
   return { job: redactor.of(found, queue), explanation };
+}
+
+export const job: Read = async (context, { params }) => {
+  const { read, access } = context;
+  const shown = await shownJob(context, params.id as string);
+  const names = access.names(shown.job.queue);
+  const { isRun, parent } = await inQueue(
+    names,
+    read((db) => linksOf(db, names, shown.job)),
+  );
+  return { ...shown, isRun, parent };
 };
 
 export const workers: Read = async ({ read, access }, { query }) => {

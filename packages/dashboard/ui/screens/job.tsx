@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { Confirm, Failed, Link, Status, Waiting, When } from '../parts/bits';
 import { pretty, stateText } from '../parts/format';
+import { Parent } from '../parts/run-bits';
 import { actOn, send, type Verb } from '../state/act';
 import { useAsked } from '../state/api';
 import { serverNow, write } from '../state/live';
@@ -87,7 +88,7 @@ function factsOf(job: ShownJob): Record<string, ComponentChildren> {
   };
 }
 
-const Value = ({ name, value }: { name: string; value: unknown }) => (
+export const Value = ({ name, value }: { name: string; value: unknown }) => (
   <section>
     <h2>{name}</h2>
     {/* biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls it with the arrow keys. */}
@@ -149,7 +150,19 @@ function Acts({ job }: { job: ShownJob }) {
   );
 }
 
-function Why({ explanation }: { explanation: JobAnswer['explanation'] }) {
+/** It is a run of a workflow, or the child of one. */
+function Links({ job, isRun, parent }: Pick<JobAnswer, 'job' | 'isRun' | 'parent'>) {
+  if (!isRun && !parent) return null;
+  return (
+    <p>
+      {isRun && <Link to={`workflows/${job.id}`}>This job is a run of a workflow: its steps</Link>}
+      {isRun && parent && ' · '}
+      {parent && <Parent of={parent} />}
+    </p>
+  );
+}
+
+export function Why({ explanation }: { explanation: JobAnswer['explanation'] }) {
   return (
     <section class="why" aria-label="Why">
       <p>{explanation.text}</p>
@@ -185,6 +198,7 @@ export function JobScreen({ id }: { id: string }) {
       </div>
       <Failed error={error} />
       {write.value && <Acts job={job} />}
+      <Links {...data} />
       <Why explanation={explanation} />
       <div class="columns">
         <section>

@@ -7,11 +7,16 @@ import type {
   Finding,
   Job,
   JobSummary,
+  Run,
+  RunSignal,
+  RunStep,
   Schedule,
+  WaitingRuns,
 } from 'holdfast';
-import type { QueueRow } from 'holdfast/internal';
+import type { QueueRow, RunLinks } from 'holdfast/internal';
 import type { SeenLimit } from '../../src/read/limits.js';
 import type { RingPicture } from '../../src/read/ring.js';
+import type { SeenChildren } from '../../src/read/runs.js';
 import type { SeenWorker, Snapshot } from '../../src/read/snapshot.js';
 
 type Wire<Value> = Value extends Date
@@ -42,10 +47,39 @@ export type ShownJob = Wire<Omit<Job, 'payload' | 'result'>> & {
   readonly payload: unknown;
   readonly result: unknown;
 };
-export type JobAnswer = {
+interface Explained {
   readonly job: ShownJob;
   readonly explanation: Omit<Explanation, 'job'>;
+  /** The run that waits for it. */
+  readonly parent: RunLinks['parent'];
+}
+export interface JobAnswer extends Explained {
+  /** It is a run of a workflow. */
+  readonly isRun: boolean;
+}
+export type ListedRun = Wire<Run>;
+export type RunsAnswer = { readonly runs: readonly ListedRun[]; readonly next: string | null };
+export type WaitingAnswer = {
+  readonly waiting: readonly Wire<WaitingRuns>[];
+  readonly workflows: readonly string[];
 };
+export type ShownStep = Omit<RunStep, 'value'> & { readonly children: SeenChildren | null };
+export type ShownSignal = Omit<RunSignal, 'value'>;
+export interface RunAnswer extends Explained {
+  readonly state: string;
+  readonly tag: string | null;
+  readonly steps: readonly ShownStep[];
+  /** So many came before and are not among them. */
+  readonly moreSteps: number;
+  readonly signals: readonly ShownSignal[];
+  readonly moreSignals: number;
+  readonly undo: {
+    /** Why it undoes what it did; null: it does not. */
+    readonly why: string | null;
+    /** What is still to be undone, or would be, in this order. */
+    readonly left: readonly string[];
+  };
+}
 export type Group = Wire<DeadLetterGroup> & {
   /** Its error is not what the dead letters say. */
   readonly redacted: boolean;

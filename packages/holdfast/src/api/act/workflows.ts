@@ -1,5 +1,5 @@
 /** Runs of workflows: what is sent to them, what they have done, and how they are cancelled and retried. */
-
+import type pg from 'pg';
 import { childId } from '../../enqueue/insert-children.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { historyOf, type RunHistory } from '../../inspect/job/history.js';
@@ -12,17 +12,18 @@ import { checkKnown } from '../../job/options/known-options.js';
 import { encodePayload } from '../../job/payload.js';
 import type { QueueName } from '../../job/queue-name.js';
 import { cancel } from '../../operate/cancel.js';
+import type { ActOptions } from '../../operate/options.js';
 import { boundedExecutor } from '../../postgres/connect/bounded.js';
 import { inQueue } from '../../postgres/in-queue.js';
 import type { Names } from '../../postgres/names.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
 import { checkSignal, type WorkflowDefinition } from '../../workflow/definition.js';
 import { openGroups } from '../../workflow/rows/children.js';
-import { askToUndo, send } from '../../workflow/rows/signal.js';
+import { askToUndo, type NewSignal, send } from '../../workflow/rows/signal.js';
 import { type Access, ask } from '../access.js';
 import { unknownJob } from '../look/find-jobs.js';
 import { dated } from '../look/views.js';
-import { cancelFor, type MoveJobs } from './acts.js';
+import { cancelFor, type MoveJobs, recordOf, together } from './acts.js';
 
 /**
  * Options of `hf.signal()`.
@@ -137,6 +138,24 @@ export const undoFor =
     const rest = ids.filter((id) => !asked.includes(id.toLowerCase()));
     return rest.length === 0 ? asked : [...asked, ...(await cancelFor(reason)(db, names, rest))];
   };
+
+/**
+ * Sends a signal as an act of a person, with its row in the audit. The definition is not at hand, so any name is taken.
+ * False: a signal with this key was sent to the run before.
+ */
+export function signalRun(
+  pool: pg.Pool,
+  names: Names,
+  signal: Omit<NewSignal, 'now'>,
+  options: ActOptions,
+): Promise<boolean> {
+  const act = { act: 'signal', queue: names.queue, changes: { signal: signal.name } } as const;
+  return together(pool, async (db) => {
+    const isFirst = await send(db, names, { ...signal, now: true });
+    if (isFirst) await recordOf(act, options)?.addJobs(db, names, [signal.run]);
+    return isFirst;
+  });
+}
 
 const CHUNK = 5_000;
 const MAX_DEPTH = 20;

@@ -8,10 +8,13 @@ export const stepRows = statement({
   name: 'steps_of',
   text: `
 SELECT s.name, s.kind::text AS kind, s.place, s.nth, s.attempt::integer AS attempt, s.ms, s.due_at, s.remaining,
-  CASE WHEN s.place IS NOT NULL AND s.kind IN ('s', 't', 'u') THEN s.at - s.ms * interval '1 millisecond' ELSE s.at END AS started_at,
-  CASE WHEN s.place IS NULL THEN NULL
-    WHEN s.kind IN ('s', 't', 'u') THEN s.at ELSE s.at + coalesce(s.ms, 0) * interval '1 millisecond' END AS ended_at,
-  CASE WHEN $2::boolean OR s.kind IN ('w', 'c', '!') THEN s.value END AS value, s.error
+  -- Written once, at its end; or open first, and then it has the time of its end.
+  CASE WHEN s.place IS NOT NULL AND s.due_at IS NULL AND s.kind IN ('s', 'S', 't', 'T', 'u')
+    THEN s.at - coalesce(s.ms, 0) * interval '1 millisecond' ELSE s.at END AS started_at,
+  CASE WHEN s.place IS NULL THEN NULL WHEN s.due_at IS NOT NULL THEN s.due_at
+    WHEN s.kind IN ('s', 'S', 't', 'T', 'u') THEN s.at ELSE s.at + coalesce(s.ms, 0) * interval '1 millisecond' END AS ended_at,
+  -- Which signals a wait waits for, and which children there are, is no value of anybody.
+  CASE WHEN $2::boolean OR s.kind IN ('c', '!') OR s.kind = 'w' AND s.place IS NULL THEN s.value END AS value, s.error
 FROM holdfast.inbox_steps AS s
 WHERE s.run_id = $1::uuid AND s.kind <> '#'
 ORDER BY started_at, s.nth, s.place`,
@@ -63,6 +66,10 @@ export interface RunStep<Time = string> {
   readonly kind: 'step' | 'transaction' | 'sleep' | 'wait' | 'children' | 'undo' | 'undoing';
   /** `waiting`: for a time, a signal, its children or its next try. `started`: it has an undo, and its outcome is not known yet. */
   readonly state: 'done' | 'failed' | 'waiting' | 'started';
+  /** The order in which the code asked for it. */
+  readonly nth: number;
+  /** It was declared with an undo. */
+  readonly hasUndo: boolean;
   /** When it was first asked for. */
   readonly startedAt: Time;
   /** Null: it has not ended. */
@@ -124,6 +131,7 @@ function stepOf(row: StepRow): RunStep {
   const signals = kind === 'wait' && Array.isArray(row.value) ? (row.value as string[]) : null;
   return {
     ...{ name: kind === 'undo' ? row.name.slice(1) : row.name, kind },
+    ...{ nth: row.nth, hasUndo: row.kind === 'S' || row.kind === 'T' },
     state: isDone ? (row.error === null ? 'done' : 'failed') : open,
     ...{ startedAt: row.startedAt, endedAt: row.endedAt, ms: row.ms, attempts: row.attempt },
     ...{ dueAt: isDone ? null : row.dueAt, signals, remaining: isDone ? null : row.remaining },

@@ -3,6 +3,8 @@
  * lost it writes nothing: many runs in one statement. What stands already under a name and has ended stays as it is.
  * That is looked up first: ON CONFLICT would log 48 bytes more for each. An earlier try that commits meanwhile is a unique
  * violation, and the statement is asked again.
+ *
+ * What stood open keeps the time at which it was asked for, and gets the time at which it ended as \`due_at\`.
  */
 import { ALL_FENCED } from '../../postgres/fragments.js';
 import type { Names } from '../../postgres/names.js';
@@ -48,7 +50,7 @@ WITH owned AS MATERIALIZED (
   JOIN owned AS o ON o.id = g.id
 ), ended AS (
   UPDATE holdfast.inbox_steps AS s
-  SET place = g.place, ms = g.ms, attempt = g.attempt, value = g.value, error = g.error, due_at = NULL
+  SET place = g.place, ms = g.ms, attempt = g.attempt, value = g.value, error = g.error, due_at = clock_timestamp()
   FROM given AS g
   WHERE g.open AND s.run_id = g.run_id AND s.name = g.name AND s.place IS NULL
 ), written AS (
@@ -116,7 +118,7 @@ WITH owned AS MATERIALIZED (
 ), ended AS (
   UPDATE holdfast.inbox_steps AS s
   SET place = $7::text::integer, ms = $8::text::integer, attempt = $9::text::smallint, value = $10::text::jsonb,
-    error = $12::text::jsonb, due_at = NULL
+    error = $12::text::jsonb, due_at = clock_timestamp()
   FROM owned AS o
   WHERE $13::text = 'true' AND s.run_id = o.id AND s.name = $4::text AND s.place IS NULL
   RETURNING s.name
@@ -148,7 +150,7 @@ export const loadSteps = statement({
   name: 'load_steps',
   text: `
 SELECT r.id, i.undo_asked, s.name, s.kind::text AS kind, s.nth, s.place, s.attempt::integer AS attempt, s.remaining, s.value,
-  s.error, (extract(epoch FROM s.due_at - clock_timestamp()) * 1000)::bigint AS due_in_ms
+  s.error, CASE WHEN s.place IS NULL THEN (extract(epoch FROM s.due_at - clock_timestamp()) * 1000)::bigint END AS due_in_ms
 FROM unnest($1::uuid[]) AS r(id)
 CROSS JOIN LATERAL (SELECT i.undo_asked FROM holdfast.inbox AS i WHERE i.id = r.id OFFSET 0) AS i
 LEFT JOIN LATERAL (SELECT s.* FROM holdfast.inbox_steps AS s WHERE s.run_id = r.id OFFSET 0) AS s ON true

@@ -1,10 +1,9 @@
 /** `holdfast workflows signal | cancel | retry`: what a person does with runs. */
-import { cancelFor, recordOf, retryAndHint, retryFrom, together } from '../../../api/act/acts.js';
-import { checkStep, undoFor, withChildren } from '../../../api/act/workflows.js';
+import { cancelFor, retryAndHint, retryFrom } from '../../../api/act/acts.js';
+import { checkStep, signalRun, undoFor, withChildren } from '../../../api/act/workflows.js';
 import { showJob } from '../../../inspect/job/show.js';
 import { checkKey } from '../../../job/key.js';
 import { encodePayload } from '../../../job/payload.js';
-import { send } from '../../../workflow/rows/signal.js';
 import { actOptions } from '../../actor.js';
 import type { Call } from '../../command.js';
 import { Failure, UsageError } from '../../failures.js';
@@ -32,14 +31,8 @@ export async function runSignal({ args, given, session, out }: Call): Promise<vo
   const queues = await session.queueNames(given.texts('queue'));
   const job = await session.read((db) => showJob(db, session.schema, queues, run));
   if (!job) throw new Failure(`No run ${run} is in ${queues.join(', ')}; ${UNSENT}.`);
-  const names = session.names(job.queue);
-  const signal = { run, name, value: await jsonOf(value), key, now: true };
-  const act = { act: 'signal', queue: job.queue, changes: { signal: name } } as const;
-  const sent = await together(session.pool, async (db) => {
-    const first = await send(db, names, signal);
-    if (first) await recordOf(act, actOptions(given))?.addJobs(db, names, [run]);
-    return first;
-  });
+  const signal = { run, name, value: await jsonOf(value), key };
+  const sent = await signalRun(session.pool, session.names(job.queue), signal, actOptions(given));
   await (out.json ? out.value({ id: run, queue: job.queue, signal: name, sent }) : out.line(run));
   if (!sent) out.note('A signal with this key was sent to it before; it was not sent again.');
 }
