@@ -5,6 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Both of a run, one after the other. */
 export const SIGNALS = [1, 2];
 
+/** A database that is away is no failure of a step. */
+const PATIENT = { maxAttempts: 1_000, retry: () => 100 };
+
 /** By the body of this version. */
 const write = (flow, version, what, facts) => (tx) =>
   tx.query('INSERT INTO torture.flows (run, what, version, facts) VALUES ($1, $2, $3, $4)', [
@@ -23,7 +26,7 @@ const act = (flow, version, what, ms = 0) =>
     },
     {
       undo: async (tx) => void (await write(flow, version, `undo ${what}`)(tx)),
-      retry: () => 100,
+      ...PATIENT,
     },
   );
 
@@ -44,7 +47,11 @@ const bodyOf = (version, { parcel, DeadLetter }) =>
     if (order.nap) await flow.sleep('nap', order.nap);
     const inputs = Array.from({ length: order.parcels }, (_, n) => ({ op: order.op, n }));
     const note = (what, facts) =>
-      flow.transaction(what, async (tx) => void (await write(flow, version, what, facts)(tx)));
+      flow.transaction(
+        what,
+        async (tx) => void (await write(flow, version, what, facts)(tx)),
+        PATIENT,
+      );
     const [, second] = await Promise.all([
       // At once: in a later turn there is more to be heard of children that were counted too early.
       flow.children('parcels', parcel, inputs).then((parcels) => note('arrived', { parcels })),
