@@ -38,6 +38,7 @@ export function docOf(file, name) {
  * `import("../internal.js").Name` for a type of another file: that file is named instead.
  */
 export function copyTypes(from, entries, to) {
+  const copies = new Map();
   const internal = new Map(
     exportsOf(join(from, 'internal.d.ts')).map(({ name, file }) => [name, file]),
   );
@@ -52,13 +53,34 @@ export function copyTypes(from, entries, to) {
       if (existsSync(target)) found.add(target);
     }
     const copy = join(to, relative(from, file));
-    mkdirSync(dirname(copy), { recursive: true });
     // What the file is about is for those who read its source; no editor shows it.
-    writeFileSync(
+    copies.set(
       copy,
       text.replace(/^\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n(?=import |export (?:type )?\{)/, ''),
     );
   }
+  dropStatements(copies);
+  for (const [copy, text] of copies) {
+    mkdirSync(dirname(copy), { recursive: true });
+    writeFileSync(copy, text);
+  }
+}
+
+/** SQL statements and what is made of them, which users cannot import. */
+function dropStatements(copies) {
+  const all = [...copies.values()].join('\n');
+  for (const [copy, text] of copies)
+    copies.set(
+      copy,
+      text.replace(
+        /^(?:\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n)?export declare const (\w+): [^\n]*(?:\{\n(?:[ }][^\n]*\n)*?\}[^\n]*)?;\n/gm,
+        (declared, name) => {
+          const isStatement = declared.includes('.Statement<') || declared.includes(': Statement<');
+          const isNamed = all.match(new RegExp(`\\b${name}\\b`, 'g')).length > 1;
+          return isStatement && !isNamed ? '' : declared;
+        },
+      ),
+    );
 }
 
 function pathTo(folder, file) {
