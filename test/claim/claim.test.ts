@@ -356,7 +356,7 @@ describe('recovery', () => {
     await die(OTHER);
     const session = await planSession(db.url);
     await session.query(`PREPARE recover AS ${load(recoverJobs, INBOX).text}`);
-    const plan = await explained(session, 'recover', [1_000, ME, 1, '(0,0)', '(0,0)', true]);
+    const plan = await explained(session, 'recover', [1_000, ME, 1, '(0,0)', '(0,0)', '{}']);
     await session.query(`PREPARE forget AS ${load(forgetDeadClaims, INBOX).text}`);
     const after = await explained(session, 'forget', []);
     await session.end();

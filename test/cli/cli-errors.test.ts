@@ -59,6 +59,11 @@ const CALLS: Record<string, string[]> = {
   'schedules resume': ['daily'],
   'schedules run': ['daily'],
   'schedules delete': ['daily', '--yes'],
+  'workflows ls': [],
+  'workflows show': [ID],
+  'workflows signal': [ID, 'approved', '{"canary": "canary-7f3a"}'],
+  'workflows cancel': [ID, '--yes'],
+  'workflows retry': [ID],
 };
 
 /** `dashboard` serves until it is stopped, with or without a database; test/dashboard tries it. */

@@ -109,7 +109,7 @@ describe('holdfast', () => {
   test('has help for each command and each group of commands', async () => {
     const group = await call(['jobs', '--help']);
     expect(group.out).toMatch(
-      /^Usage: holdfast jobs ls \| show \| retry \| discard \| cancel \| update\n/,
+      /^Usage: holdfast jobs ls \| show \| wait \| retry \| discard \| cancel \| update\n/,
     );
     const one = await call(['jobs', 'retry', '-h']);
     expect(one.code).toBe(0);
