@@ -22,7 +22,7 @@ export const ALONE = ['fleet-size'];
 const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
   steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1  --warm 30 (seconds)
   dashboard also takes --backlog 500000  --rounds 1; fleet-size takes --rounds 1 and --only ROW, by number or name;
-  workflows takes --only FIGURE, by name
+  workflows takes --rounds 1 and --only FIGURE, by name
 Parts: ${PARTS.join(' ')} (all of them when none is named); also ${MORE.join(' ')}.`;
 
 const FLAGS = { '--quick': 'quick', '--whole': 'whole', '--write-docs': 'writeDocs' };

@@ -4,10 +4,17 @@ import { now } from './clock.mjs';
 import { collect, startProcess } from './process.mjs';
 import { ratio } from './steps.mjs';
 
-export async function fanOut({ systems: { holdfast: system }, databases, size, figure, fact }) {
+export async function fanOut({
+  systems: { holdfast: system },
+  databases,
+  size,
+  rounds,
+  figure,
+  fact,
+}) {
   const count = size(10_000, 2_000);
   const found = { children: [], alone: [] };
-  for (let round = 0; round < size(5, 2); round++) {
+  for (let round = 0; round < rounds(5, 2); round++) {
     const url = await databases.fresh(system);
     const workers = await Promise.all([1, 2].map(() => startProcess(system, url)));
     const client = await system.client(url);

@@ -17,6 +17,7 @@ import { latency } from './wakeups.mjs';
 const PARTS = { pace, throughput, space, latency, kills, waiting, longRuns, fanOut };
 
 export async function workflows({ url, only, ...context }) {
+  const rounds = (full, small) => context.options.rounds ?? context.size(full, small);
   if (only !== null && !PARTS[only])
     throw new Error(`--only takes one of ${Object.keys(PARTS).join(', ')}, not "${only}".`);
   const systems = { holdfast, dbos, openworkflow };
@@ -30,7 +31,7 @@ export async function workflows({ url, only, ...context }) {
     if (only !== null && only !== name) continue;
     context.say(`${name} …`);
     try {
-      await part({ systems, databases, admin, ...context });
+      await part({ systems, databases, admin, rounds, ...context });
     } catch (error) {
       console.error(error);
       context.figure(`workflows.${name}`, `did not end: ${error.message}`, 'to end', false);

@@ -47,9 +47,9 @@ async function openBare(url) {
   };
 }
 
-export async function pace({ systems, databases, size, figure, fact, raw }) {
+export async function pace({ systems, databases, rounds, figure, fact, raw }) {
   const found = Object.fromEntries([...Object.keys(systems), 'bare'].map((name) => [name, []]));
-  for (let round = 0; round < size(3, 1); round++) {
+  for (let round = 0; round < rounds(3, 1); round++) {
     for (const system of Object.values(systems)) {
       const url = await databases.fresh(system);
       const worker = await startProcess(system, url);
@@ -112,9 +112,9 @@ export async function stepsPerSecond(system, url, { runs = RUNS, steps = STEPS }
   return median(found);
 }
 
-export async function throughput({ systems, databases, size, figure, fact, raw }) {
+export async function throughput({ systems, databases, rounds, figure, fact, raw }) {
   const found = Object.fromEntries(Object.keys(systems).map((name) => [name, []]));
-  for (let round = 0; round < size(3, 1); round++)
+  for (let round = 0; round < rounds(3, 1); round++)
     for (const system of Object.values(systems))
       found[system.name].push(await stepsPerSecond(system, await databases.fresh(system)));
   raw('throughput', found);

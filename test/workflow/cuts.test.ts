@@ -44,7 +44,7 @@ const EXPECTED = {
 const STATEMENTS: Record<string, RegExp> = {
   load: /SELECT i\.undo_asked FROM holdfast\.inbox AS i WHERE i\.id = r\.id/,
   record: /unnest\(\$4::uuid\[\], \$5::text\[\]/,
-  'record in a transaction': /AS is_written/,
+  'record in a transaction': /RETURNING 1 AS written/,
   commit: /^COMMIT/,
   'write children': /jsonb_build_object\('q'/,
   'open children': /SELECT o\.id, CASE WHEN \$6::text/,
