@@ -107,7 +107,10 @@ test('a run is shown with its steps, what undo would do and its signals; values 
     ],
     undo: { why: null, left: ['charge'] },
   });
-  expect(body.explanation.text).toContain('for the signal "approved"');
+  // An explanation is kept for a moment.
+  await until('it says what it waits for', async () =>
+    (await get(path)).body.explanation.text.includes('for the signal "approved"'),
+  );
   expect(text).not.toContain(CARD);
   expect((await get(`${path}/value?step=charge`)).body).toEqual({ value: { card: CARD } });
   expect((await get(`${path}/value?step=nothing`)).status).toBe(404);
