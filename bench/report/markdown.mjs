@@ -57,7 +57,7 @@ export function writeDocs(pages, systems) {
 
 Written by \`npm run bench\`, which anybody can repeat: it installs the peers by itself, starts a Postgres of its
 own, runs every system on it in turns, prints each figure with its goal, and ends with 1 if any is short.
-What must not grow with a fleet, a backlog or an archive is measured by [a part of its own](benchmarks-fleet-size.md).
+What must not grow with a fleet, a backlog or an archive is measured by [a part of its own](benchmarks-fleet-size.md), and so is [what workflows cost](benchmarks-workflows.md).
 ${short === 0 ? 'Every goal was met.' : `${short} of the figures below are short of their goal, and are marked; [decision 9](decisions/0009-the-calm-engine.md) says what holds them.`}
 
 ## Machine and method
