@@ -62,5 +62,5 @@ test(
       { numRuns: RUNS, seed, ...(env.INTERLEAVINGS_PATH && { path: env.INTERLEAVINGS_PATH }) },
     );
   },
-  long(120_000, 3_600_000),
+  env.INTERLEAVINGS ? 3_600_000 : long(120_000, 3_600_000),
 );
