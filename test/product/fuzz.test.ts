@@ -1,5 +1,5 @@
 /**
- * 2,000 jobs with payloads and handlers that do whatever they like: none is left stuck, the worker
+ * Jobs with payloads and handlers that do whatever they like: none is left stuck, the worker
  * lives on, and nothing escapes as an unhandled rejection. A run is repeated with FUZZ_SEED.
  */
 import fc from 'fast-check';
@@ -252,6 +252,11 @@ test(`${JOBS} fuzzed jobs all end, and the worker lives (seed ${seed})`, {
      WHERE octet_length(last_error) > 8192 OR last_error IS NULL OR jsonb_array_length(history) > 20`,
   );
   expect(tooLong).toEqual([]);
+  // Whatever a handler throws, the attempt is judged, and not put off for a minute.
+  const unjudged = await db.rows(
+    `SELECT id FROM holdfast.inbox WHERE concat(last_error, history) LIKE '%could not be evaluated%'`,
+  );
+  expect(unjudged).toEqual([]);
   // A transaction that commits while the time limit strikes has completed its job all the same.
   for (const event of events) {
     if (event.kind !== 'lost') continue;

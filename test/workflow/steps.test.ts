@@ -181,3 +181,21 @@ test('a transaction that overran its time limit never commits', async () => {
   expect(result).toHaveLength(1);
   expect(result).not.toEqual([{ n: 'try 1' }]);
 });
+
+const hostile = runs.workflow('hostile', async (flow) =>
+  flow.step(
+    'throws',
+    ({ attempt }) => {
+      if (attempt > 1) return attempt;
+      const refuse = () => {
+        throw new TypeError('nobody may look');
+      };
+      throw new Proxy({}, { get: refuse, getPrototypeOf: refuse, has: refuse, ownKeys: refuse });
+    },
+    { retry: SOON },
+  ),
+);
+
+test('whatever a step throws, it is tried again as its options say', async () => {
+  expect((await runs.ran(hostile)).result).toBe(2);
+});

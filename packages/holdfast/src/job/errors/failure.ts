@@ -16,6 +16,18 @@ export interface Failure {
   code: string | null;
 }
 
+/** `instanceof` that a thrown Proxy cannot make throw. */
+export function isA<Kind>(
+  error: unknown,
+  kind: abstract new (...args: never[]) => Kind,
+): error is Kind {
+  try {
+    return error instanceof kind;
+  } catch {
+    return false;
+  }
+}
+
 /** The parts of a thrown value, each bounded: for logs and events. */
 export function describeError(error: unknown, limits: { maxBytes?: number } = {}): Failure {
   const maxBytes = limits.maxBytes ?? MAX_BYTES;

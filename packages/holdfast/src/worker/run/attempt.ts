@@ -4,7 +4,7 @@
  * Whatever aborted the signal, the attempt of a handler that goes on is over after a grace.
  */
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
-import { errorText } from '../../job/errors/failure.js';
+import { errorText, isA } from '../../job/errors/failure.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { errorType } from '../../tracing/tracing.js';
 import { TurnOver, takeTurn } from '../workflow/turn-of.js';
@@ -59,15 +59,6 @@ export function described(error: unknown) {
 export function summaryOf(text: string): string {
   const line = text.split('\n', 1)[0] as string;
   return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line;
-}
-
-/** `instanceof` that a thrown Proxy cannot make throw. */
-function isA<Kind>(error: unknown, kind: abstract new (...args: never[]) => Kind): error is Kind {
-  try {
-    return error instanceof kind;
-  } catch {
-    return false;
-  }
 }
 
 /** The handler threw what the database had said to its completion, as it was or as the cause of its own error. */
@@ -233,7 +224,7 @@ class Attempt implements Leakable {
       return { kind: 'transacted' };
     }
     if (this.#held.lost || this.#held.gone) return LOST;
-    if (error instanceof TurnOver) return { kind: 'suspended', dueInMs: error.dueInMs };
+    if (isA(error, TurnOver)) return { kind: 'suspended', dueInMs: error.dueInMs };
     if (isRefusalOf(context, error)) return { kind: 'refused', error };
     if (isA(error, Snooze)) return { kind: 'snoozed', delayMs: bounded(error.delayMs) };
     if (isA(error, Cancel)) return { kind: 'cancelled', reason: described(error).error };

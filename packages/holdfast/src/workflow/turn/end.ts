@@ -1,5 +1,6 @@
 /** How a turn ends, and what an error of the body means for the run. */
 import { Cancel, DeadLetter, HoldfastError, Snooze } from '../../job/errors/errors.js';
+import { isA } from '../../job/errors/failure.js';
 import { StepFailed } from '../errors.js';
 
 export type TurnEnd =
@@ -15,10 +16,10 @@ export type TurnEnd =
 /** `forGood`: the run will not be tried again, so it undoes what it did. */
 export function endOf(error: unknown, isLast: boolean): { end: TurnEnd; forGood: boolean } {
   const threw = { kind: 'threw', error } as const;
-  if (error instanceof StepFailed) return { end: { kind: 'dead', error }, forGood: true };
-  if (error instanceof Cancel || error instanceof Snooze) return { end: threw, forGood: false };
-  const lost = error instanceof HoldfastError && LOST.has(error.code);
-  return { end: threw, forGood: !lost && (isLast || error instanceof DeadLetter) };
+  if (isA(error, StepFailed)) return { end: { kind: 'dead', error }, forGood: true };
+  if (isA(error, Cancel) || isA(error, Snooze)) return { end: threw, forGood: false };
+  const lost = isA(error, HoldfastError) && LOST.has(error.code);
+  return { end: threw, forGood: !lost && (isLast || isA(error, DeadLetter)) };
 }
 
 /** Somebody else has the run, or will have it. */

@@ -4,6 +4,7 @@
  * and is not repeated for it.
  */
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
+import { describeError, isA } from '../../job/errors/failure.js';
 import { encodePayload } from '../../job/payload.js';
 import { kept } from '../errors.js';
 import type { StepAbout } from '../flow.js';
@@ -58,11 +59,11 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
       return { how: 'recorded' };
     } catch (error) {
       if (turn.isOver || turn.of.signal.aborted || isLost(error)) throw error;
-      if (error instanceof Cancel && kind !== 'u') return { how: 'rejected', error };
-      const spent = !(error instanceof Snooze);
+      if (isA(error, Cancel) && kind !== 'u') return { how: 'rejected', error };
+      const spent = !isA(error, Snooze);
       const final =
-        error instanceof DeadLetter ||
-        error instanceof Cancel ||
+        isA(error, DeadLetter) ||
+        isA(error, Cancel) ||
         isRefused(error) ||
         (spent && attempt >= tries.maxAttempts);
       if (final) {
@@ -70,7 +71,10 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
         return { how: 'recorded' };
       }
       const ms = delayOf(tries, attempt, error);
-      turn.of.log.warn({ step: name, attempt, retryInMs: ms, err: String(error) }, 'a step failed');
+      turn.of.log.warn(
+        { step: name, attempt, retryInMs: ms, err: describeError(error).message },
+        'a step failed',
+      );
       if (!spent) attempt--;
       if (ms > SHORT_MS) return { how: 'later', attempt, ms, error: kept(error) };
       await turn.ports.pause(ms, turn.of.signal);
@@ -94,15 +98,15 @@ async function record(
 }
 
 function delayOf(tries: Tries, attempt: number, error: unknown): number {
-  if (error instanceof RetryLater || error instanceof Snooze) return error.delayMs;
+  if (isA(error, RetryLater) || isA(error, Snooze)) return error.delayMs;
   return tries.delayMs(attempt, error);
 }
 
-const isLost = (error: unknown) => error instanceof HoldfastError && error.code === 'LEASE_LOST';
+const isLost = (error: unknown) => isA(error, HoldfastError) && error.code === 'LEASE_LOST';
 
 /** Trying again would repeat the effect and end in the same way. */
 const REFUSED = new Set(['PAYLOAD_NOT_JSON', 'PAYLOAD_TOO_LARGE', 'STEP_NAMED_TWICE']);
-const isRefused = (error: unknown) => error instanceof HoldfastError && REFUSED.has(error.code);
+const isRefused = (error: unknown) => isA(error, HoldfastError) && REFUSED.has(error.code);
 
 function watched(turn: Working, what: Trying, attempt: number): Promise<string | null> {
   const work = () => limited(turn, what, attempt);

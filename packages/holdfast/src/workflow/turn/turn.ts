@@ -6,6 +6,7 @@
  * It needs no timers and no SQL: what it does to the world it does through its ports.
  */
 import { HoldfastError } from '../../job/errors/errors.js';
+import { isA } from '../../job/errors/failure.js';
 import { kept, namedTwice, notAsked, otherKind, StepFailed } from '../errors.js';
 import type { Marker, NewWait, Unplaced } from '../marker.js';
 import type { Suspended } from '../rows/suspend.js';
@@ -291,7 +292,7 @@ export class Turn implements Working {
     const { end, forGood } = endOf(how.error, this.attempt >= this.of.maxAttempts);
     if (!forGood) return void this.stop(end);
     this.#end = end;
-    const step = how.error instanceof StepFailed ? { step: how.error.step } : {};
+    const step = isA(how.error, StepFailed) ? { step: how.error.step } : {};
     this.journal.undoReason = { error: JSON.parse(kept(how.error)), ...step };
     this.#again = true;
   }
