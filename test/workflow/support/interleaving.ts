@@ -272,6 +272,8 @@ export class Interleaving {
       if (!this.#live || this.#live.isOver) {
         this.#live = null;
         await this.#advance(0);
+        // A claim that is only slow has not found that there is nothing to do.
+        await Promise.all(this.#pending);
         if (!this.#live) return;
       }
       (this.#live as Attempt).gate.openForEver();
@@ -289,6 +291,7 @@ export class Interleaving {
     for (let round = 0; round < 4 && (await this.#isThere()); round++) {
       for (const name of ['a', 'b', 'b']) await this.#send(name, false);
       for (let n = 0; n < this.#plan.children; n++) await this.#child(n, 'completed', false);
+      await Promise.all(this.#pending);
       await this.#timeComes();
       await this.#settleDown();
     }

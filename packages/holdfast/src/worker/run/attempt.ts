@@ -58,7 +58,9 @@ export function described(error: unknown) {
 /** The first line of an error, cut if it is long. */
 export function summaryOf(text: string): string {
   const line = text.split('\n', 1)[0] as string;
-  return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS - 1)}…` : line;
+  if (line.length <= SUMMARY_CHARS) return line;
+  // Half of a character is no text for the database.
+  return `${line.slice(0, SUMMARY_CHARS - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
 }
 
 /** The handler threw what the database had said to its completion, as it was or as the cause of its own error. */

@@ -216,9 +216,3 @@ export function flowOf<Signal extends object, Input>(
   };
   return flow as unknown as Flow<Signal, Input>;
 }
-
-export const noBody = (type: string, version: number, known: readonly number[]) =>
-  new HoldfastError(
-    'VERSION_UNSUPPORTED',
-    `This worker has no body for version ${version} of the workflow "${type}"; it has ${known.join(', ')}.`,
-  );
