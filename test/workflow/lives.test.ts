@@ -94,6 +94,9 @@ test('a waiting run in a queue that is read by key holds its key', async () => {
   const second = await start('second', 'a');
   await start('other', 'b');
   await open.opened;
+  await until('the first one waits', async () =>
+    (await runs.names(first)).includes('wait go waiting'),
+  );
   await db.hf.signal(keyed, first, 'go');
   await runs.end(keyed, second);
   expect(order.filter((one) => !one.startsWith('other'))).toEqual([

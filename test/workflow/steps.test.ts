@@ -199,3 +199,19 @@ const hostile = runs.workflow('hostile', async (flow) =>
 test('whatever a step throws, it is tried again as its options say', async () => {
   expect((await runs.ran(hostile)).result).toBe(2);
 });
+
+const talkative = runs.workflow('talkative', async (flow) =>
+  flow.step('charge', ({ attempt }) => {
+    if (attempt === 1) throw new Error('no funds\nsecond line');
+    return attempt;
+  }),
+);
+
+test('the log has the first line of what a step threw', async () => {
+  const { id, result } = await runs.ran(talkative);
+  expect(result).toBe(2);
+  const about = runs.log.lines.filter(({ facts }) => (facts as { job?: string }).job === id);
+  expect(about.filter(({ message }) => message === 'a step failed')).toMatchObject([
+    { level: 'warn', facts: { step: 'charge', attempt: 1, err: 'no funds' } },
+  ]);
+});

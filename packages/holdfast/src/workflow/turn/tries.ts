@@ -4,7 +4,7 @@
  * and is not repeated for it.
  */
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
-import { describeError, isA } from '../../job/errors/failure.js';
+import { describeError, isA, summaryOf } from '../../job/errors/failure.js';
 import { encodePayload } from '../../job/payload.js';
 import { kept } from '../errors.js';
 import type { StepAbout } from '../flow.js';
@@ -72,7 +72,7 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
       }
       const ms = delayOf(tries, attempt, error);
       turn.of.log.warn(
-        { step: name, attempt, retryInMs: ms, err: describeError(error).message },
+        { step: name, attempt, retryInMs: ms, err: summaryOf(describeError(error).message) },
         'a step failed',
       );
       if (!spent) attempt--;
