@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { workflow } from '../../packages/holdfast/src/index.js';
 import { type Run, testRuns } from '../support/runs.js';
+import { until } from '../support/until.js';
 import { gate } from '../support/workers.js';
 
 const runs = testRuns({}, async ({ hf, url }) => {
