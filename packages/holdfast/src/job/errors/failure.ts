@@ -94,7 +94,7 @@ function add(report: Report, text: string): void {
 }
 
 /** The lines of the stack below the header, which repeats the name and the message. */
-function framesOf({ message, stack }: Thrown): string {
+export function framesOf({ message, stack }: Pick<Thrown, 'message' | 'stack'>): string {
   if (stack === null) return '';
   // The message may be huge or hold lines that look like frames, so it is skipped by its length. The name before it is
   // short, and may be an older one: libraries rename errors.
