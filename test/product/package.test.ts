@@ -116,6 +116,12 @@ describe('the packages', () => {
     ['@holdfast/embedded', ['startEmbedded']],
     ['@holdfast/nest', ['HoldfastModule', 'InjectHoldfast', 'HOLDFAST', 'Handle', 'HandleMany']],
     ['holdfast/config', ['defineConfig']],
+    ['holdfast/outbox', ['outbox', 'relay', 'headersOf', 'Unavailable']],
+    ['holdfast/outbox/http', ['httpSink']],
+    ['holdfast/outbox/nats', ['natsSink']],
+    ['holdfast/outbox/redis', ['redisSink']],
+    ['holdfast/outbox/rabbitmq', ['rabbitSink']],
+    ['holdfast/outbox/kafka', ['kafkaSink']],
     [
       'holdfast/metrics',
       [
