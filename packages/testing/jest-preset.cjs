@@ -25,7 +25,7 @@ const file = (name) => join(__dirname, 'dist/jest', `${name}.js`);
 module.exports = {
   moduleNameMapper: {
     '^holdfast$': file('index'),
-    '^holdfast/(adapters|metrics|config)$': file('$1'),
+    '^holdfast/(adapters|metrics|receive|config)$': file('$1'),
     '^@holdfast/testing$': file('testing'),
   },
 };
