@@ -42,7 +42,7 @@ export const signers = {
     const signature = hmac(secret, `${time}.${body}`).digest('hex');
     return {
       'content-type': 'application/json; charset=utf-8',
-      'stripe-signature': `t=${time},v1=${signature},v0=00`,
+      'stripe-signature': `t=${time},v0=00,v1=${signature}`,
     };
   },
   github: ({ secret, body, id = randomUUID() }) => ({

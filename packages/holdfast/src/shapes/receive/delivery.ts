@@ -8,7 +8,10 @@ export interface Delivery {
   /** The raw bytes of the body: a signature is of these. */
   readonly body: Buffer;
   /** The headers of the request, by name in any case. */
-  readonly headers: { get(name: string): string | null };
+  readonly headers: {
+    /** The value of a header, several joined by a comma; null: it was not sent. */
+    get(name: string): string | null;
+  };
   /** The address that was asked for: the whole one with fetch, path and query with node:http. */
   readonly url: string;
   /** When it arrived, by this machine's clock. Timestamps are judged by it. */
@@ -56,11 +59,11 @@ export type Verifier = (
  * @example throw new Refused('this tenant is closed', 410);
  */
 export class Refused extends Error {
-  override readonly name = 'Refused';
   /** The status of the answer, 400 to 599. */
   readonly status: number;
   constructor(reason: string, status = 401) {
     super(reason);
+    this.name = 'Refused';
     this.status = Number.isInteger(status) && status >= 400 && status <= 599 ? status : 401;
   }
 }
