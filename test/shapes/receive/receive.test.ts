@@ -259,10 +259,12 @@ test('a function of yours decides: false and errors are 401, Refused says what, 
     if (how === 'false') return false;
     if (how === 'throw') throw new Error('expected hmac of sk_live_1');
     if (how === 'refuse') throw new Refused('this tenant is closed', 410);
+    if (how === 'hang') return new Promise(() => undefined);
+    if (how === 'away') throw Object.assign(new Error('no'), { code: '57P01' });
     if (how === 'answer') return { answer: 'hello' };
     return { id: `${how}`, source: url, body: { was: json() } };
   };
-  const { send, url } = await hooks('own', { verify }, hf);
+  const { send, url } = await hooks('own', { verify, timeout: 300 }, hf);
   const told = async (how: string) => {
     const { status, text } = await send('ignored', BODY, { 'x-how': how });
     return [status, text];
@@ -278,6 +280,9 @@ test('a function of yours decides: false and errors are 401, Refused says what, 
   // Anybody may send such requests: one line a minute for each reason.
   for (let n = 0; n < 5; n++) await told('false');
   expect(logger.lines).toHaveLength(2);
+  // What it asks may be away, or hang: then the event comes again.
+  expect((await told('away'))[0]).toBe(503);
+  expect((await told('hang'))[0]).toBe(503);
 });
 
 describe('rows of the program', () => {
@@ -431,6 +436,9 @@ test('a Request of fetch is answered alike', async () => {
     });
   expect((await hook.fetch(request(SECRET))).status).toBe(200);
   expect((await hook.fetch(request(whsec('other')))).status).toBe(401);
+  const torn = new ReadableStream({ pull: (controller) => controller.error(new Error('reset')) });
+  const init = { method: 'POST', body: torn, duplex: 'half' } as RequestInit;
+  expect((await hook.fetch(new Request('https://shop.example/hooks', init))).status).toBe(400);
   expect(await jobsOf('fetched')).toHaveLength(1);
 });
 

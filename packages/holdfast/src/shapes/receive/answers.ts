@@ -18,6 +18,15 @@ export interface Answer {
 /** A function of the program threw, in a transaction or before it. */
 export class ProgramFailed extends Error {}
 
+/** A verifier of the program said no, or threw: anything, so only the kind of the error is logged. */
+export class Unverified extends Refused {
+  readonly facts: object;
+  constructor(thrown: unknown) {
+    super('the webhook could not be verified');
+    this.facts = thrown === null ? {} : { error: describeError(thrown).name };
+  }
+}
+
 const RETRY_AFTER_S = 5;
 /** Anybody may send what is refused: one line in this time for each reason. */
 const QUIET_MS = 60_000;
@@ -36,6 +45,9 @@ export const wrongMethod: Answer = {
   headers: { ...TEXT, allow: 'POST' },
   body: 'Use POST.\n',
 };
+
+/** The body broke off; whoever is still there gets this. */
+export const cutOff: Answer = { status: 400, headers: TEXT, body: 'the body ended too early\n' };
 
 function refusal(status: number, reason: string): Answer {
   const again = status === 503 && { 'retry-after': String(RETRY_AFTER_S) };
@@ -64,7 +76,10 @@ export class Answers {
   of(error: unknown): Answer {
     if (error instanceof Refused) {
       if (error instanceof Consumed) this.#say('error', 500, error.message, {});
-      else this.#say('warn', error.status, error.message, {});
+      else {
+        const facts = error instanceof Unverified ? error.facts : {};
+        this.#say('warn', error.status, error.message, facts);
+      }
       return refusal(error.status, error.message);
     }
     const code = error instanceof HoldfastError ? error.code : '';

@@ -13,7 +13,15 @@ import type { EnqueueOptions } from '../../job/options/enqueue-options.js';
 import { BEGIN_BOUNDED } from '../../postgres/connect/bounded.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
 import { isTransient } from '../../postgres/connect/transient.js';
-import { type Answer, Answers, accepted, ProgramFailed, wrongMethod } from './answers.js';
+import {
+  type Answer,
+  Answers,
+  accepted,
+  cutOff,
+  ProgramFailed,
+  Unverified,
+  wrongMethod,
+} from './answers.js';
 import { type Bounds, Gone, readFetch, readNode } from './bodies.js';
 import { type Delivery, deliveryOf, Refused, type Verified } from './delivery.js';
 import { busy, GroupCommit } from './group-commit.js';
@@ -80,18 +88,19 @@ export function receive<Body>(
     const receivedAt = new Date();
     const body = await arrival.read({ maxBytes: settings.maxBytes, deadline });
     const { url, headers } = arrival;
-    const delivery = deliveryOf({ body, headers, url, receivedAt });
+    return inTime(accept(deliveryOf({ body, headers, url, receivedAt }), deadline), deadline);
+  }
+
+  async function accept(delivery: Delivery, deadline: number): Promise<Answer> {
     const verified = await verify(options.verify, delivery);
     if ('answer' in verified) return accepted(String(verified.answer));
     const content = settings.as === 'text' ? delivery.text() : bodyOf(verified, delivery);
     const { id, type = null } = verified;
     const event = { id, type, body: content as Body };
-    const kept = keptHeaders(settings.headers, headers);
+    const kept = keptHeaders(settings.headers, delivery.headers);
     const idempotencyKey = keyOf(job.type, verified);
-    const enqueued = await inTime(
-      commit(event, { ...kept, idempotencyKey }, body.length, deadline),
-      deadline,
-    );
+    const bytes = delivery.body.length;
+    const enqueued = await commit(event, { ...kept, idempotencyKey }, bytes, deadline);
     if (enqueued.deduplicated) stats.repeated++;
     else stats.accepted++;
     if (enqueued.mismatch && !verified.bodyChanges) {
@@ -126,7 +135,7 @@ export function receive<Body>(
         ...{ method, url, headers },
         read: (bounds) => readFetch(request, bounds),
       });
-      const { status, headers: of, body } = made ?? accepted();
+      const { status, headers: of, body } = made ?? cutOff;
       return new Response(body === '' ? null : body, { status, headers: of });
     },
     async node(request, response) {
@@ -195,9 +204,9 @@ async function verify(by: ReceiveOptions['verify'], delivery: Delivery) {
   } catch (error) {
     // What it asks, such as a table of secrets, may be away.
     if (error instanceof Refused || isTransient(error)) throw error;
-    throw new Refused('the webhook could not be verified');
+    throw new Unverified(error);
   }
-  if (!verified) throw new Refused('the webhook could not be verified');
+  if (!verified) throw new Unverified(null);
   return verified;
 }
 
@@ -237,7 +246,7 @@ function headersOf({ headers }: IncomingMessage): Delivery['headers'] {
   };
 }
 
-/** The commit may still come: then the next delivery of the event finds it. */
+/** The commit may still come: then the next delivery finds the job. */
 async function inTime<Value>(work: Promise<Value>, deadline: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
