@@ -2401,7 +2401,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '2fdb8618d37856ac');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '8fcc267eed7f7e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');

@@ -30,7 +30,11 @@ function outside(folder) {
 }
 
 async function write(input, external, output, alias = {}) {
-  const bundle = await rolldown({ input, platform: 'node', external, resolve: { alias }, onLog });
+  const bundle = await rolldown({
+    ...{ input, platform: 'node', external, resolve: { alias }, onLog },
+    // Without the path of each file as a comment.
+    experimental: { attachDebugInfo: 'none' },
+  });
   await bundle.write({ comments: { legal: true, annotation: false, jsdoc: false }, ...output });
   await bundle.close();
 }
