@@ -126,6 +126,17 @@ describe('the same id', () => {
     expect(hook.stats).toMatchObject({ accepted: 1, repeated: 1, conflicts: 0 });
   });
 
+  test('decides alone, also if the definition folds jobs into one', async () => {
+    const unique = { by: () => 'all', while: 'pending' } as const;
+    const hook = receive(db.hf, job<Received>('folds', { unique }), {
+      verify: standardWebhooks(SECRET),
+    });
+    const url = await served(hook.node);
+    for (const id of ['a', 'b', 'a'])
+      await post(url, signers.standardWebhooks({ secret: SECRET, body: BODY, id }), BODY);
+    expect(await jobsOf('folds')).toHaveLength(2);
+  });
+
   test('of another tenant, provider or job is another event', async () => {
     const ask = (source: string) => ({ verify: () => ({ id: 'evt:1', source }) });
     const all = [
@@ -260,6 +271,10 @@ test('a function of yours decides: false and errors are 401, Refused says what, 
     if (how === 'throw') throw new Error('expected hmac of sk_live_1');
     if (how === 'refuse') throw new Refused('this tenant is closed', 410);
     if (how === 'hang') return new Promise(() => undefined);
+    if (how === 'keys are away')
+      throw new TypeError('fetch failed', {
+        cause: Object.assign(new Error(), { code: 'ECONNRESET' }),
+      });
     if (how === 'away') throw Object.assign(new Error('no'), { code: '57P01' });
     if (how === 'answer') return { answer: 'hello' };
     return { id: `${how}`, source: url, body: { was: json() } };
@@ -282,6 +297,7 @@ test('a function of yours decides: false and errors are 401, Refused says what, 
   expect(logger.lines).toHaveLength(2);
   // What it asks may be away, or hang: then the event comes again.
   expect((await told('away'))[0]).toBe(503);
+  expect((await told('keys are away'))[0]).toBe(503);
   expect((await told('hang'))[0]).toBe(503);
 });
 
@@ -289,12 +305,15 @@ describe('rows of the program', () => {
   test('commit with the job, once for each event; if they fail there is neither', async () => {
     await db.rows('CREATE TABLE invoices (id text PRIMARY KEY, amount int CHECK (amount > 0))');
     const { send, hook } = await hooks('with_rows', {
-      within: (tx, event) =>
-        tx.query('INSERT INTO invoices VALUES ($1, $2)', [
+      within: (tx, event) => {
+        if (event.id === 'unwanted') throw new Refused('not for us', 422);
+        return tx.query('INSERT INTO invoices VALUES ($1, $2)', [
           event.id,
           (event.body as { data: { amount: number } }).data.amount,
-        ]),
+        ]);
+      },
     });
+    expect(await send('unwanted')).toMatchObject({ status: 422, text: 'not for us\n' });
     const told = await Promise.all(['a', 'a', 'b', 'a'].map((id) => send(id)));
     expect(told.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     const refused = await send('c', BODY.replace('1999', '-1'));

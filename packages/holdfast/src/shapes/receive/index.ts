@@ -5,8 +5,9 @@ export {
   type Verified,
   type Verifier,
 } from './delivery.js';
+export type { ReceiverStats } from './intake.js';
 export type { Received, ReceiveOptions } from './options.js';
-export { type Receiver, type ReceiverStats, receive } from './receive.js';
+export { type Receiver, receive } from './receive.js';
 export { github } from './verify/github.js';
 export type { Secrets, ToleranceOptions } from './verify/signature.js';
 export { slack } from './verify/slack.js';
