@@ -12,6 +12,7 @@ const ENTRIES = {
   index: 'index',
   adapters: 'enqueue/adapters',
   metrics: 'metrics/index',
+  receive: 'shapes/receive/index',
   config: 'cli/parse/define-config',
   outbox: 'shapes/outbox/index',
   'outbox-http': 'shapes/outbox/sinks/http',

@@ -129,6 +129,7 @@ describe('the packages', () => {
         ...['registerMetrics', 'meterMetrics'],
       ],
     ],
+    ['holdfast/receive', ['receive', 'Refused', 'github', 'slack', 'standardWebhooks', 'stripe']],
     [
       '@holdfast/testing',
       [
