@@ -13,6 +13,7 @@ const ENTRIES = {
   adapters: 'enqueue/adapters',
   metrics: 'metrics/index',
   config: 'cli/parse/define-config',
+  webhooks: 'shapes/webhooks/index',
   internal: 'internal',
 };
 

@@ -83,6 +83,7 @@ const LEVEL: Readonly<Record<string, number>> = {
   api: 3.5,
   'holdfast.ts': 4,
   'same-version.ts': 4,
+  shapes: 4.5,
   'index.ts': 5,
   'internal.ts': 5,
   cli: 6,
@@ -96,6 +97,7 @@ const LEVEL_NAMES: Readonly<Record<number, string>> = {
   3: 'loops: when to run which verb. No SQL',
   3.5: 'methods: what programs ask and do, behind checked arguments; metrics',
   4: 'the object that `holdfast()` returns; that our packages have one version',
+  4.5: 'shapes: kinds of durable work on the public methods, each behind an entry of its own',
   5: 'entries: what users import, and what our other packages import',
   6: 'the command line',
 };

@@ -123,6 +123,7 @@ describe('the packages', () => {
         ...['registerMetrics', 'meterMetrics'],
       ],
     ],
+    ['holdfast/webhooks', ['webhooks']],
     [
       '@holdfast/testing',
       [
