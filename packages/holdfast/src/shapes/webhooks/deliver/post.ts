@@ -134,37 +134,25 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
   };
 }
 
-/** Reads to the end, or as far as is read. */
+/** Reads to the end, or as far as is read. What came before an error is kept too. */
 function read(response: http.IncomingMessage, take: (part: Partial<Answer>) => void) {
   return new Promise<void>((resolve, reject) => {
-    const kept: Buffer[] = [];
-    let [bytes, keptBytes] = [0, 0];
-    const done = () => {
-      // Postgres' text knows no NUL; a character that was cut in two is left out.
-      const text = new TextDecoder().decode(Buffer.concat(kept), { stream: true });
-      take({ text: text.replaceAll('\0', '') });
-    };
+    let kept = Buffer.alloc(0);
+    let bytes = 0;
     response.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      if (keptBytes < KEPT_BYTES) {
-        const some = chunk.subarray(0, KEPT_BYTES - keptBytes);
-        // A copy: the part would keep the whole chunk in memory.
-        kept.push(Buffer.from(some));
-        keptBytes += some.length;
+      if (kept.length < KEPT_BYTES) {
+        kept = Buffer.concat([kept, chunk.subarray(0, KEPT_BYTES - kept.length)]);
+        // A character that was cut in two is left out. Postgres' text knows no NUL.
+        const text = new TextDecoder().decode(kept, { stream: true });
+        take({ text: text.replaceAll('\0', '') });
       }
       if (bytes <= READ_BYTES) return;
-      done();
       resolve();
       response.destroy();
     });
-    response.on('end', () => {
-      done();
-      resolve();
-    });
-    response.on('error', (error) => {
-      done();
-      reject(error);
-    });
+    response.on('end', resolve);
+    response.on('error', reject);
     response.on('close', () => reject(new Error('closed')));
   });
 }
