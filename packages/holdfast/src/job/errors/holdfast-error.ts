@@ -51,6 +51,7 @@ export type HoldfastErrorCode =
   | 'SCHEDULE_UNKNOWN'
   | 'SCHEDULE_TAKEN'
   | 'LIMIT_UNKNOWN'
+  | 'ENDPOINT_UNKNOWN'
   | 'RUN_GONE'
   | 'SIGNAL_UNKNOWN'
   | 'STEP_NAMED_TWICE'
