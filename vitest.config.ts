@@ -47,6 +47,7 @@ export const resolve = {
     source('holdfast', 'holdfast/src/index.ts'),
     source('holdfast/internal', 'holdfast/src/internal.ts'),
     source('holdfast/metrics', 'holdfast/src/metrics/index.ts'),
+    source('holdfast/projections', 'holdfast/src/shapes/projections/index.ts'),
     source('@holdfast/testing', 'testing/src/index.ts'),
     source('@holdfast/testing/internal', 'testing/src/internal.ts'),
     source('@holdfast/embedded', 'embedded/src/index.ts'),

@@ -16,6 +16,7 @@ const QUEUE_PATTERN = /^[a-z][a-z0-9_]{0,39}$/;
 const TABLES = [
   ...['workers', 'queues', 'migrations', 'functions', 'fleet', 'audit', 'schedules'],
   ...['limits', 'rates', 'permits', 'on_dead_letter'],
+  ...['event_log', 'projections', 'projection_cursors', 'projection_stops', 'projection_parked'],
 ];
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];
