@@ -55,6 +55,7 @@ export const resolve = {
     source('holdfast/outbox/kafka', 'holdfast/src/shapes/outbox/sinks/kafka.ts'),
     source('holdfast/receive', 'holdfast/src/shapes/receive/index.ts'),
     source('holdfast/webhooks', 'holdfast/src/shapes/webhooks/index.ts'),
+    source('holdfast/projections', 'holdfast/src/shapes/projections/index.ts'),
     source('@holdfast/testing', 'testing/src/index.ts'),
     source('@holdfast/testing/internal', 'testing/src/internal.ts'),
     source('@holdfast/embedded', 'embedded/src/index.ts'),

@@ -130,6 +130,7 @@ describe('the packages', () => {
       ],
     ],
     ['holdfast/receive', ['receive', 'Refused', 'github', 'slack', 'standardWebhooks', 'stripe']],
+    ['holdfast/webhooks', ['webhooks']],
     [
       '@holdfast/testing',
       [
