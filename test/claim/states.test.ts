@@ -71,7 +71,7 @@ async function expire(held: Held): Promise<Held> {
   return held;
 }
 
-const WHY = { error: 'Error: no such order', summary: 'no such order' };
+const WHY = { error: 'Error: no such order', summary: 'Error: no such order' };
 
 async function deadLettered(): Promise<Held> {
   const held = await claimed(ME);
@@ -311,7 +311,7 @@ async function replayed(id: string, how: Parameters<typeof replay>[3]): Promise<
   const answers = await replay(db.plain, INBOX, found, how);
   return answers.filter(({ moved }) => moved).map(idOf);
 }
-const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'no paper' };
+const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'Error: no paper' };
 const idOf = (row: { id: string }) => row.id;
 
 interface Seen {
