@@ -153,6 +153,26 @@ BEGIN
 END
 $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.worker_complete FROM PUBLIC;
+
+-- The same for many jobs of one queue, in one statement. results: an object by the id of the job. Returns the jobs that were
+-- completed; the others are lost.
+CREATE OR REPLACE FUNCTION holdfast.worker_complete_many(
+  worker text, jobs uuid[], generations bigint[], results jsonb DEFAULT NULL, queue text DEFAULT 'inbox'
+) RETURNS SETOF uuid ${SAFE} AS $fn$
+BEGIN
+  IF cardinality(jobs) IS DISTINCT FROM cardinality(generations) THEN
+    RAISE EXCEPTION 'jobs and generations differ in length: nothing was completed'
+      USING ERRCODE = 'HF002', HINT = 'Give a generation for each job.';
+  END IF;
+  results := (SELECT jsonb_object_agg(r.key, r.value) FROM jsonb_each(results) AS r
+    WHERE r.value <> 'null' AND octet_length(r.value::text) <= 8192);
+  -- One row without an id says that all were.
+  RETURN QUERY EXECUTE format('SELECT j.id FROM holdfast.%I(%L, %L, %L, %L) AS c CROSS JOIN LATERAL unnest('
+      'CASE WHEN c.id IS NOT NULL THEN ARRAY[c.id] WHEN c.moved > 0 THEN %L::uuid[] END) AS j(id)',
+    (holdfast.worker_queues(worker, queue))[1] || '_verb_complete', worker, jobs, generations, results, jobs);
+END
+$fn$;
+REVOKE EXECUTE ON FUNCTION holdfast.worker_complete_many FROM PUBLIC;
 `,
     settling(
       ...(['worker_fail', 'fail'] as const),
