@@ -3559,6 +3559,32 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.worker_complete_many(worker text, jobs uuid[], generations bigint[], results jsonb DEFAULT NULL::jsonb, queue text DEFAULT 'inbox'::text)
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  IF cardinality(jobs) IS DISTINCT FROM cardinality(generations) THEN
+    RAISE EXCEPTION 'jobs and generations differ in length: nothing was completed'
+      USING ERRCODE = 'HF002', HINT = 'Give a generation for each job.';
+  END IF;
+  results := (SELECT jsonb_object_agg(r.key, r.value) FROM jsonb_each(results) AS r
+    WHERE r.value <> 'null' AND octet_length(r.value::text) <= 8192);
+  -- One row without an id says that all were.
+  RETURN QUERY EXECUTE format('SELECT j.id FROM holdfast.%I(%L, %L, %L, %L) AS c CROSS JOIN LATERAL unnest('
+      'CASE WHEN c.id IS NOT NULL THEN ARRAY[c.id] WHEN c.moved > 0 THEN %L::uuid[] END) AS j(id)',
+    (holdfast.worker_queues(worker, queue))[1] || '_verb_complete', worker, jobs, generations, results, jobs);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.worker_dead_letter(worker text, job uuid, generation bigint, error text, queue text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
@@ -4209,6 +4235,69 @@ CREATE TABLE holdfast.schedules (
   CONSTRAINT schedules_timing_check CHECK (((cron IS NULL) <> (every IS NULL)))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000);
 
+CREATE TABLE holdfast.webhook_endpoints (
+  id uuid NOT NULL,
+  queue text NOT NULL,
+  tenant text NOT NULL,
+  url text NOT NULL,
+  events text[] NOT NULL,
+  header_names text[] NOT NULL DEFAULT '{}'::text[],
+  ordered boolean NOT NULL,
+  concurrency smallint NOT NULL,
+  rate_limit integer,
+  rate_ms bigint,
+  rate_burst integer,
+  state text NOT NULL DEFAULT 'active'::text,
+  state_reason text,
+  state_by text,
+  state_at timestamp with time zone NOT NULL DEFAULT now(),
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT webhook_endpoints_concurrency_check CHECK (((concurrency >= 1) AND (concurrency <= 100))),
+  CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_endpoints_rate_burst_check CHECK ((rate_burst > 0)),
+  CONSTRAINT webhook_endpoints_rate_check CHECK ((num_nulls(rate_limit, rate_ms, rate_burst) = ANY (ARRAY[0, 3]))),
+  CONSTRAINT webhook_endpoints_rate_limit_check CHECK ((rate_limit > 0)),
+  CONSTRAINT webhook_endpoints_rate_ms_check CHECK ((rate_ms > 0)),
+  CONSTRAINT webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text])))
+);
+
+CREATE TABLE holdfast.webhook_health (
+  endpoint_id uuid NOT NULL,
+  failing_since timestamp with time zone,
+  rests_until timestamp with time zone,
+  next_at timestamp with time zone,
+  CONSTRAINT webhook_health_pkey PRIMARY KEY (endpoint_id)
+) WITH (fillfactor=70);
+
+CREATE TABLE holdfast.webhook_log (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  queue text NOT NULL,
+  endpoint_id uuid NOT NULL,
+  delivery_id uuid NOT NULL,
+  message_id text NOT NULL,
+  type text NOT NULL,
+  attempt integer NOT NULL,
+  delivered boolean NOT NULL,
+  status smallint,
+  ms integer NOT NULL,
+  answer text,
+  error text,
+  CONSTRAINT webhook_log_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holdfast.webhook_secrets (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  endpoint_id uuid NOT NULL,
+  kind "char" NOT NULL,
+  value text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone,
+  CONSTRAINT webhook_secrets_kind_check CHECK ((kind = ANY (ARRAY['s'::"char", 'h'::"char"]))),
+  CONSTRAINT webhook_secrets_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE holdfast.workers (
   id text NOT NULL,
   status text NOT NULL DEFAULT 'alive'::text,
@@ -4256,6 +4345,8 @@ REVOKE ALL ON FUNCTION holdfast.worker_cancel(text,uuid,bigint,text,text) FROM P
 REVOKE ALL ON FUNCTION holdfast.worker_claim(text,text,integer,interval,text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_complete(text,uuid,bigint,jsonb,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_complete_many(text,uuid[],bigint[],jsonb,text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_dead_letter(text,uuid,bigint,text,text) FROM PUBLIC;
 
@@ -4329,6 +4420,16 @@ CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_
 
 CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
 
+CREATE INDEX webhook_endpoints_state_idx ON holdfast.webhook_endpoints USING btree (state_at);
+
+CREATE INDEX webhook_endpoints_tenant_idx ON holdfast.webhook_endpoints USING btree (queue, tenant, id);
+
+CREATE INDEX webhook_log_endpoint_idx ON holdfast.webhook_log USING btree (endpoint_id, id);
+
+CREATE INDEX webhook_log_message_idx ON holdfast.webhook_log USING btree (message_id, id);
+
+CREATE INDEX webhook_secrets_endpoint_idx ON holdfast.webhook_secrets USING btree (endpoint_id);
+
 ALTER TABLE holdfast.projection_cursors ADD CONSTRAINT projection_cursors_projection_id_fkey FOREIGN KEY (projection_id) REFERENCES holdfast.projections(id) ON DELETE CASCADE;
 
 ALTER TABLE holdfast.projection_parked ADD CONSTRAINT projection_parked_projection_id_fkey FOREIGN KEY (projection_id) REFERENCES holdfast.projections(id) ON DELETE CASCADE;
@@ -4345,6 +4446,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-le
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (9, 'unique-keys', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'projections', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (11, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
@@ -4377,7 +4479,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-ve
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', 'a383cf3dc601ffe4');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
@@ -4403,7 +4505,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b19
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 10);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 11);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 
