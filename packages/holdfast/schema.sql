@@ -3483,6 +3483,32 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.worker_complete_many(worker text, jobs uuid[], generations bigint[], results jsonb DEFAULT NULL::jsonb, queue text DEFAULT 'inbox'::text)
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  IF cardinality(jobs) IS DISTINCT FROM cardinality(generations) THEN
+    RAISE EXCEPTION 'jobs and generations differ in length: nothing was completed'
+      USING ERRCODE = 'HF002', HINT = 'Give a generation for each job.';
+  END IF;
+  results := (SELECT jsonb_object_agg(r.key, r.value) FROM jsonb_each(results) AS r
+    WHERE r.value <> 'null' AND octet_length(r.value::text) <= 8192);
+  -- One row without an id says that all were.
+  RETURN QUERY EXECUTE format('SELECT j.id FROM holdfast.%I(%L, %L, %L, %L) AS c CROSS JOIN LATERAL unnest('
+      'CASE WHEN c.id IS NOT NULL THEN ARRAY[c.id] WHEN c.moved > 0 THEN %L::uuid[] END) AS j(id)',
+    (holdfast.worker_queues(worker, queue))[1] || '_verb_complete', worker, jobs, generations, results, jobs);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.worker_dead_letter(worker text, job uuid, generation bigint, error text, queue text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
@@ -4100,6 +4126,8 @@ REVOKE ALL ON FUNCTION holdfast.worker_claim(text,text,integer,interval,text[]) 
 
 REVOKE ALL ON FUNCTION holdfast.worker_complete(text,uuid,bigint,jsonb,text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.worker_complete_many(text,uuid[],bigint[],jsonb,text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.worker_dead_letter(text,uuid,bigint,text,text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_fail(text,uuid,bigint,text,interval,text) FROM PUBLIC;
@@ -4203,7 +4231,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-ve
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', 'a383cf3dc601ffe4');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');

@@ -83,6 +83,7 @@ const LEVEL: Readonly<Record<string, number>> = {
   api: 3.5,
   'holdfast.ts': 4,
   'same-version.ts': 4,
+  shapes: 4.5,
   'index.ts': 5,
   'internal.ts': 5,
   cli: 6,
@@ -97,6 +98,7 @@ const LEVEL_NAMES: Readonly<Record<number, string>> = {
   3: 'loops: when to run which verb. No SQL',
   3.5: 'methods: what programs ask and do, behind checked arguments; metrics',
   4: 'the object that `holdfast()` returns; that our packages have one version',
+  4.5: 'shapes: kinds of durable work on the public methods. Each is an entry of its own',
   5: 'entries: what users import, and what our other packages import',
   6: 'the command line',
 };
@@ -190,6 +192,18 @@ test('the rooms of inspect import in one direction', () => {
   );
   expect(wrong).toEqual([]);
   expect(files.filter((file) => level(file) < 0)).toEqual([]);
+});
+
+test('shapes do not import each other', () => {
+  const shapes = `${CORE}/shapes`;
+  const wrong = sourcesIn(shapes).flatMap((path) =>
+    importsOf(path).flatMap(({ file }) =>
+      file?.startsWith(`${shapes}/`) && room(file, shapes) !== room(path, shapes)
+        ? [`${path} imports ${file}`]
+        : [],
+    ),
+  );
+  expect(wrong).toEqual([]);
 });
 
 test('files do not import each other in circles', () => {

@@ -10,6 +10,8 @@ import { fill } from './functions/enqueue/fill.sql.js';
 import { lockUnique } from './functions/enqueue/lock-unique.sql.js';
 import { retakeUnique } from './functions/enqueue/retake-unique.sql.js';
 import { takeKey } from './functions/enqueue/take-key.sql.js';
+import { eventPage } from './functions/events/event-page.sql.js';
+import { eventsWake } from './functions/events/events-wake.sql.js';
 import { fleetChanged } from './functions/fleet/fleet-changed.sql.js';
 import { schedulesChanged } from './functions/fleet/schedules-changed.sql.js';
 import { wake } from './functions/fleet/wake.sql.js';
@@ -88,6 +90,8 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   arrive,
   suspend,
   signal,
+  eventsWake,
+  eventPage,
   register,
   beat,
   words,
