@@ -101,6 +101,9 @@ REVOKE EXECUTE ON FUNCTION holdfast.worker_heartbeat FROM PUBLIC;
 -- seconds, without waiting for its TTL. Call it after every register. False: the worker is dead.
 CREATE OR REPLACE FUNCTION holdfast.worker_hold(worker text) RETURNS boolean ${SAFE} AS $fn$
 BEGIN
+  IF NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol') THEN
+    RETURN false;
+  END IF;
   PERFORM pg_advisory_lock_shared(${SPACE}, holdfast.lock_number(worker));
   UPDATE holdfast.workers AS w SET holds_liveness_lock = true, last_seen_at = clock_timestamp()
   WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol';
