@@ -242,6 +242,19 @@ describe('a worker that is gone', () => {
   });
 });
 
+test('a worker that listens hears of a job that is due now', async () => {
+  const session = new pg.Client({ connectionString: db.url });
+  await session.connect();
+  const heard: string[] = [];
+  session.on('notification', ({ channel }) => void heard.push(channel));
+  const worker = await register(['work']);
+  const { rows } = await session.query('SELECT holdfast.worker_listen($1) AS channel', [worker.id]);
+  expect(rows).toHaveLength(1);
+  await db.hf.enqueue(work, { n: 1 });
+  await until('it is told', () => heard.includes(rows[0].channel));
+  await session.end();
+});
+
 test('heartbeats count what waits, where nobody works in TypeScript', async () => {
   await db.hf.createQueue('bounded');
   await db.hf.configureQueue('bounded', { maxPending: 3 });
