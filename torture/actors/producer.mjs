@@ -9,6 +9,7 @@ import { monotonicMs, openHistory } from '../history.mjs';
 import { randomOf } from '../random.mjs';
 import { drive } from './flows.mjs';
 import { definitions, KEYED, LIMITS, sideQueues } from './jobs.mjs';
+import { publishing } from './shapes.mjs';
 
 const config = JSON.parse(process.argv[2]);
 const { holdfast, job, workflow } = await import(pathToFileURL(config.product).href);
@@ -266,7 +267,12 @@ process.on('message', async (command) => {
 process.on('disconnect', () => process.exit(0));
 
 process.send({ kind: 'started' });
-await produce();
+const chance = randomOf(`${config.seed}/${config.name}/shapes`);
+await Promise.all([
+  produce(),
+  config.shapes &&
+    publishing({ hf, pool, random: chance, history }, config, () => ({ rate, stopping })),
+]);
 history.record('stopped', 'ok', {});
 await hf.close();
 await pool.end();
