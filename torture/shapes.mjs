@@ -84,7 +84,8 @@ export const shapeReads = {
   projections: `SELECT p.id::int, p.state, p.stream,
     (SELECT count(*)::int FROM holdfast.projection_stops AS s WHERE s.projection_id = p.id) AS stops
     FROM holdfast.projections AS p WHERE p.name = '${PROJECTION}'`,
-  lags: `SELECT (extract(epoch FROM a.at - e.written_at) * 1000)::float8 AS ms
+  lags: `SELECT (extract(epoch FROM a.at - e.written_at) * 1000)::float8 AS ms,
+    (extract(epoch FROM e.written_at) * 1000)::float8 AS at, e.slice
     FROM ${MODEL}.applied AS a JOIN holdfast.event_log AS e ON e.id = a.event_id ORDER BY 1`,
   shapeJobs: SHAPE_QUEUES.map(
     (

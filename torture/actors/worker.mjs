@@ -188,7 +188,8 @@ const SETTLED = new Set(['completed', 'failed', 'lost', 'released']);
 const worker = hf.worker({
   ...config.options,
   onEvent(event) {
-    if (SETTLED.has(event.kind)) {
+    // The checker of shapes asks for what arrived, and not for who settled it.
+    if (SETTLED.has(event.kind) && Object.hasOwn(jobs, event.type)) {
       const { kind, id, generation } = event;
       history.record('settle', 'ok', { how: kind, job: id, gen: generation });
     } else if (event.kind === 'started') {
