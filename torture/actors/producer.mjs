@@ -27,13 +27,12 @@ for (const event of ['unhandledRejection', 'uncaughtException']) {
   });
 }
 
-const pool = new pg.Pool({
-  connectionString: config.url,
-  max: 6,
-  connectionTimeoutMillis: 4_000,
-  query_timeout: 6_000,
-});
-pool.on('error', () => {});
+const limits = { connectionTimeoutMillis: 4_000, query_timeout: 6_000 };
+const poolOf = (max) => {
+  const made = new pg.Pool({ connectionString: config.url, max, ...limits });
+  return made.on('error', () => {});
+};
+const pool = poolOf(6);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const hf = holdfast({ connectionString: config.url, pool, logger: quiet, ...config.holdfast });
 
@@ -271,7 +270,10 @@ const chance = randomOf(`${config.seed}/${config.name}/shapes`);
 await Promise.all([
   produce(),
   config.shapes &&
-    publishing({ hf, pool, random: chance, history }, config, () => ({ rate, stopping })),
+    publishing({ hf, pool: poolOf(4), random: chance, history }, config, () => ({
+      rate,
+      stopping,
+    })),
 ]);
 history.record('stopped', 'ok', {});
 await hf.close();

@@ -25,7 +25,7 @@ export const ENDPOINTS = [
 const KEYS = 8;
 /** Publications a second, of each job a second that is offered. */
 const SHARE = 0.08;
-const MAX_OPEN = 5;
+const MAX_OPEN = 4;
 /** So many retries that no outage of a run spends them all. */
 const RETRIES = Array.from({ length: 100 }, () => '500ms');
 const PATIENCE = { ackTimeout: '1500ms', maxWait: '3s', maxPause: '1s' };
@@ -68,25 +68,25 @@ export async function shapesOf(hf, product) {
           position bigint NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`);
         await tx.query('CREATE INDEX ON applied (event_id)');
       },
-      on: {
-        'order.paid': (event, tx) => apply(tx, event, event.data.cents),
-        'order.refunded': (event, tx) => apply(tx, event, -event.data.cents),
-      },
+      apply: applyPage,
     }),
   };
 }
 
-/** Neither statement can be repeated without a trace. */
-async function apply(tx, { id, key, position }, cents) {
-  await tx.query('INSERT INTO applied (event_id, key, position) VALUES ($1, $2, $3)', [
-    id,
-    key,
-    position,
-  ]);
+/** It cannot be repeated without a trace. */
+async function applyPage(events, tx) {
+  const facts = events.map(({ id, key, position, type, data }) => ({
+    ...{ id, key, position, cents: type === 'order.paid' ? data.cents : -data.cents },
+  }));
   await tx.query(
-    `INSERT INTO totals AS t VALUES ($1, 1, $2)
-     ON CONFLICT (key) DO UPDATE SET events = t.events + 1, cents = t.cents + excluded.cents`,
-    [key, cents],
+    `WITH e AS MATERIALIZED (
+       SELECT * FROM jsonb_to_recordset($1) AS e(id uuid, key text, position bigint, cents bigint)
+     ), a AS (
+       INSERT INTO applied (event_id, key, position) SELECT e.id, e.key, e.position FROM e ORDER BY e.position
+     )
+     INSERT INTO totals AS t SELECT e.key, count(*), sum(e.cents) FROM e GROUP BY e.key
+     ON CONFLICT (key) DO UPDATE SET events = t.events + excluded.events, cents = t.cents + excluded.cents`,
+    [JSON.stringify(facts)],
   );
 }
 
