@@ -30,6 +30,8 @@ for (const event of ['unhandledRejection', 'uncaughtException']) {
 const limits = { connectionTimeoutMillis: 4_000, query_timeout: 6_000 };
 const poolOf = (max) => {
   const made = new pg.Pool({ connectionString: config.url, max, ...limits });
+  // One that is cut off while its transaction waits says so to nobody else.
+  made.on('connect', (client) => client.on('error', () => {}));
   return made.on('error', () => {});
 };
 const pool = poolOf(6);
