@@ -14,11 +14,21 @@ const ENTRIES = {
   metrics: 'metrics/index',
   receive: 'shapes/receive/index',
   config: 'cli/parse/define-config',
+  outbox: 'shapes/outbox/index',
+  'outbox-http': 'shapes/outbox/sinks/http',
+  'outbox-nats': 'shapes/outbox/sinks/nats',
+  'outbox-redis': 'shapes/outbox/sinks/redis',
+  'outbox-rabbitmq': 'shapes/outbox/sinks/rabbitmq',
+  'outbox-kafka': 'shapes/outbox/sinks/kafka',
+  webhooks: 'shapes/webhooks/index',
   internal: 'internal',
 };
 
 /** Entries that load without the engine. */
-const SMALL = [ENTRIES.adapters, ENTRIES.metrics, ENTRIES.config];
+const SMALL = [
+  ...[ENTRIES.adapters, ENTRIES.metrics, ENTRIES.config],
+  ...Object.values(ENTRIES).filter((path) => path.includes('/sinks/')),
+];
 
 /** What a package says that others install. */
 function outside(folder) {

@@ -129,7 +129,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   };
 }
 
-/** It travels as a header, so that it goes with the run into the archive, and jobs without one pay nothing for it. */
+/** The tag is a header. So the archive has it too, and jobs without a tag pay nothing for it. */
 function withTag({ type, ...job }: EnqueueItem['job'], { headers, tag }: EnqueueOptions) {
   if (tag === undefined) return headers;
   if (!('signals' in job))

@@ -25,6 +25,7 @@ import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './op
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
 import { bodiesOf, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
 import type { Route } from './run/handler-context.js';
+import { servicesOf } from './services/added.js';
 import {
   metadataOf,
   newRegistration,
@@ -73,6 +74,11 @@ export class Worker extends Handling {
   /** The id under which this worker is registered now; it changes when the worker registers again. */
   get id(): string {
     return this.#registration?.id ?? this.#firstId;
+  }
+
+  /** Aborted once this worker begins to stop: it claims nothing more, and its handlers have their grace. */
+  get stopping(): AbortSignal {
+    return this.#halt.signal;
   }
 
   /** What is handled, by type, and the time limit of handlers: for the test kit, which runs them itself. */
@@ -156,6 +162,7 @@ export class Worker extends Handling {
       ...{ ...this.#deps, ...this.#events, ...entered },
       ...{ enginePool, engine, mode, queues, metadata, registration, reportError },
       ...{ settings: this.#settings, routes, log, stats: this.stats, time: systemTime },
+      added: servicesOf(this),
       drainAsked: (leaked) => this.#drainAsked(leaked),
       reportListenerError: this.#warn,
     });

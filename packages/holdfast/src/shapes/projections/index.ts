@@ -1,0 +1,13 @@
+/** `holdfast/projections`: events in an append-only log become read models. */
+export type { ProjectionStop as StoppedKey } from '../../inspect/projections/lag.js';
+export type { AppendsEvents, LoggedEvent, NewEvent } from './event.js';
+export { type EventLog, type EventLogOptions, eventLog } from './log.js';
+export { project } from './project.js';
+export {
+  type ApplyEvent,
+  type ApplyEvents,
+  type Projection,
+  type ProjectionOptions,
+  type ProjectionTx,
+  projection,
+} from './projection.js';
