@@ -265,82 +265,6 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.event_fill()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-BEGIN
-  NEW.bucket := holdfast.bucket_of(NEW.key);
-  NEW.id := coalesce(NEW.id, gen_random_uuid());
-  RETURN NEW;
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION holdfast.event_page(log text, first_slice integer, last_slice integer, seen pg_snapshot, mark xid8, top bigint, until pg_snapshot, until_top bigint, after bigint, most integer)
- RETURNS TABLE(window_until pg_snapshot, window_top bigint, event_position bigint, event_slice smallint, event_id uuid, event_key text, event_type text, event_version integer, event_data jsonb, event_headers jsonb, event_occurred_at timestamp with time zone, event_written_at timestamp with time zone)
- LANGUAGE plpgsql
- STABLE
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET plan_cache_mode TO 'force_generic_plan'
- SET jit TO 'off'
-AS $function$
-BEGIN
-  RETURN QUERY
-  WITH w AS MATERIALIZED (
-    SELECT coalesce(until, pg_current_snapshot()) AS snap,
-      coalesce(until_top, (SELECT q.last_value FROM holdfast.event_log_position_seq AS q)) AS upto
-  )
-  SELECT w.snap, w.upto, e.position, e.slice, e.id, e.key, e.type, e.version, e.data, e.headers, e.occurred_at,
-    e.written_at
-  FROM w LEFT JOIN LATERAL (
-    (SELECT r.* FROM pg_snapshot_xip(seen) AS x(xid), LATERAL (
-      SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid = x.xid AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
-      ORDER BY l.position LIMIT most) AS r)
-    UNION ALL
-    (SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
-      ORDER BY l.position LIMIT most)
-    UNION ALL
-    (SELECT r.* FROM generate_series(first_slice, last_slice) AS s(slice), LATERAL (
-      SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.stream = log AND l.slice = s.slice AND l.position > greatest(top, after) AND l.position <= w.upto
-        AND l.xid > mark AND l.xid >= pg_snapshot_xmax(seen) AND pg_visible_in_snapshot(l.xid, w.snap)
-      ORDER BY l.position LIMIT most) AS r)
-    ORDER BY position LIMIT most
-  ) AS e ON true
-  ORDER BY e.position;
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION holdfast.events_wake()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
-AS $function$
-BEGIN
-  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0) THEN
-    PERFORM pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0);
-    RETURN NULL;
-  END IF;
-  -- Off for two-phase commits, which Postgres refuses after a notification. And a full queue of
-  -- notifications would fail the commit.
-  IF (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS TRUE
-    OR pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.>) 0.5 THEN
-    RETURN NULL;
-  END IF;
-  PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID), '');
-  RETURN NULL;
-END
-$function$;
-
 CREATE OR REPLACE FUNCTION holdfast.fleet_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3559,6 +3483,32 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.worker_complete_many(worker text, jobs uuid[], generations bigint[], results jsonb DEFAULT NULL::jsonb, queue text DEFAULT 'inbox'::text)
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  IF cardinality(jobs) IS DISTINCT FROM cardinality(generations) THEN
+    RAISE EXCEPTION 'jobs and generations differ in length: nothing was completed'
+      USING ERRCODE = 'HF002', HINT = 'Give a generation for each job.';
+  END IF;
+  results := (SELECT jsonb_object_agg(r.key, r.value) FROM jsonb_each(results) AS r
+    WHERE r.value <> 'null' AND octet_length(r.value::text) <= 8192);
+  -- One row without an id says that all were.
+  RETURN QUERY EXECUTE format('SELECT j.id FROM holdfast.%I(%L, %L, %L, %L) AS c CROSS JOIN LATERAL unnest('
+      'CASE WHEN c.id IS NOT NULL THEN ARRAY[c.id] WHEN c.moved > 0 THEN %L::uuid[] END) AS j(id)',
+    (holdfast.worker_queues(worker, queue))[1] || '_verb_complete', worker, jobs, generations, results, jobs);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.worker_dead_letter(worker text, job uuid, generation bigint, error text, queue text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
@@ -3843,25 +3793,6 @@ CREATE TABLE holdfast.audit (
   CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
 
-CREATE TABLE holdfast.event_log (
-  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
-  "position" bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-  written_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
-  occurred_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
-  id uuid NOT NULL,
-  version integer NOT NULL DEFAULT 1,
-  bucket smallint NOT NULL,
-  slice smallint NOT NULL GENERATED ALWAYS AS ((bucket >> 5)) STORED,
-  stream text NOT NULL,
-  key text NOT NULL,
-  type text NOT NULL,
-  data jsonb NOT NULL,
-  headers jsonb,
-  CONSTRAINT event_log_bucket_check CHECK (((bucket >= 0) AND (bucket <= 1023))),
-  CONSTRAINT event_log_pkey PRIMARY KEY (stream, slice, "position"),
-  CONSTRAINT event_log_version_check CHECK ((version > 0))
-) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
-
 CREATE TABLE holdfast.fleet (
   one boolean NOT NULL DEFAULT true,
   epoch bigint NOT NULL DEFAULT 1,
@@ -4062,64 +3993,6 @@ CREATE TABLE holdfast.permits (
   CONSTRAINT permits_pkey PRIMARY KEY (limit_id, worker_id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
 
-CREATE TABLE holdfast.projection_cursors (
-  projection_id bigint NOT NULL,
-  generation bigint NOT NULL DEFAULT 0,
-  read_snapshot pg_snapshot NOT NULL DEFAULT '1:1:'::pg_snapshot,
-  read_mark xid8 NOT NULL DEFAULT '0'::xid8,
-  read_top bigint NOT NULL DEFAULT 0,
-  until_snapshot pg_snapshot,
-  until_mark xid8,
-  until_top bigint,
-  at_position bigint NOT NULL DEFAULT 0,
-  applied bigint NOT NULL DEFAULT 0,
-  at timestamp with time zone NOT NULL DEFAULT now(),
-  shard smallint NOT NULL,
-  first_slice smallint NOT NULL,
-  last_slice smallint NOT NULL,
-  CONSTRAINT projection_cursors_pkey PRIMARY KEY (projection_id, shard)
-) WITH (fillfactor=50, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0);
-
-CREATE TABLE holdfast.projection_parked (
-  projection_id bigint NOT NULL,
-  nth bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-  "position" bigint NOT NULL,
-  slice smallint NOT NULL,
-  key text NOT NULL,
-  CONSTRAINT projection_parked_pkey PRIMARY KEY (projection_id, key, nth)
-);
-
-CREATE TABLE holdfast.projection_stops (
-  projection_id bigint NOT NULL,
-  "position" bigint NOT NULL,
-  since timestamp with time zone NOT NULL DEFAULT now(),
-  event_id uuid NOT NULL,
-  shard smallint NOT NULL,
-  resume boolean NOT NULL DEFAULT false,
-  key text NOT NULL,
-  type text NOT NULL,
-  error text NOT NULL,
-  CONSTRAINT projection_stops_pkey PRIMARY KEY (projection_id, shard, key)
-);
-
-CREATE TABLE holdfast.projections (
-  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-  created_at timestamp with time zone NOT NULL DEFAULT now(),
-  promoted_at timestamp with time zone,
-  version integer NOT NULL,
-  shards smallint NOT NULL,
-  auto boolean NOT NULL DEFAULT true,
-  created boolean NOT NULL DEFAULT false,
-  state text NOT NULL,
-  name text NOT NULL,
-  stream text NOT NULL,
-  tables text,
-  cluster text,
-  CONSTRAINT projections_pkey PRIMARY KEY (id),
-  CONSTRAINT projections_shards_check CHECK ((shards = ANY (ARRAY[1, 2, 4, 8, 16, 32]))),
-  CONSTRAINT projections_state_check CHECK ((state = ANY (ARRAY['building'::text, 'live'::text, 'old'::text])))
-);
-
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
@@ -4209,6 +4082,69 @@ CREATE TABLE holdfast.schedules (
   CONSTRAINT schedules_timing_check CHECK (((cron IS NULL) <> (every IS NULL)))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000);
 
+CREATE TABLE holdfast.webhook_endpoints (
+  id uuid NOT NULL,
+  queue text NOT NULL,
+  tenant text NOT NULL,
+  url text NOT NULL,
+  events text[] NOT NULL,
+  header_names text[] NOT NULL DEFAULT '{}'::text[],
+  ordered boolean NOT NULL,
+  concurrency smallint NOT NULL,
+  rate_limit integer,
+  rate_ms bigint,
+  rate_burst integer,
+  state text NOT NULL DEFAULT 'active'::text,
+  state_reason text,
+  state_by text,
+  state_at timestamp with time zone NOT NULL DEFAULT now(),
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT webhook_endpoints_concurrency_check CHECK (((concurrency >= 1) AND (concurrency <= 100))),
+  CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_endpoints_rate_burst_check CHECK ((rate_burst > 0)),
+  CONSTRAINT webhook_endpoints_rate_check CHECK ((num_nulls(rate_limit, rate_ms, rate_burst) = ANY (ARRAY[0, 3]))),
+  CONSTRAINT webhook_endpoints_rate_limit_check CHECK ((rate_limit > 0)),
+  CONSTRAINT webhook_endpoints_rate_ms_check CHECK ((rate_ms > 0)),
+  CONSTRAINT webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text])))
+);
+
+CREATE TABLE holdfast.webhook_health (
+  endpoint_id uuid NOT NULL,
+  failing_since timestamp with time zone,
+  rests_until timestamp with time zone,
+  next_at timestamp with time zone,
+  CONSTRAINT webhook_health_pkey PRIMARY KEY (endpoint_id)
+) WITH (fillfactor=70);
+
+CREATE TABLE holdfast.webhook_log (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  queue text NOT NULL,
+  endpoint_id uuid NOT NULL,
+  delivery_id uuid NOT NULL,
+  message_id text NOT NULL,
+  type text NOT NULL,
+  attempt integer NOT NULL,
+  delivered boolean NOT NULL,
+  status smallint,
+  ms integer NOT NULL,
+  answer text,
+  error text,
+  CONSTRAINT webhook_log_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holdfast.webhook_secrets (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  endpoint_id uuid NOT NULL,
+  kind "char" NOT NULL,
+  value text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone,
+  CONSTRAINT webhook_secrets_kind_check CHECK ((kind = ANY (ARRAY['s'::"char", 'h'::"char"]))),
+  CONSTRAINT webhook_secrets_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE holdfast.workers (
   id text NOT NULL,
   status text NOT NULL DEFAULT 'alive'::text,
@@ -4226,10 +4162,6 @@ CREATE TABLE holdfast.workers (
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
 REVOKE ALL ON FUNCTION holdfast.count_act(uuid,bigint) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.event_fill() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION holdfast.events_wake() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_count_waiting() FROM PUBLIC;
 
@@ -4257,6 +4189,8 @@ REVOKE ALL ON FUNCTION holdfast.worker_claim(text,text,integer,interval,text[]) 
 
 REVOKE ALL ON FUNCTION holdfast.worker_complete(text,uuid,bigint,jsonb,text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.worker_complete_many(text,uuid[],bigint[],jsonb,text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.worker_dead_letter(text,uuid,bigint,text,text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_fail(text,uuid,bigint,text,interval,text) FROM PUBLIC;
@@ -4282,8 +4216,6 @@ ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
 ALTER SEQUENCE holdfast.inbox_position_seq OWNED BY holdfast.inbox."position";
 
 CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
-
-CREATE INDEX event_log_xid_idx ON holdfast.event_log USING btree (xid, "position");
 
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
@@ -4319,15 +4251,19 @@ CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_
 
 CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits USING btree (queue, COALESCE(type, ''::text));
 
-CREATE INDEX projection_parked_position_idx ON holdfast.projection_parked USING btree ("position");
-
-CREATE UNIQUE INDEX projections_building_idx ON holdfast.projections USING btree (name, version) WHERE (state = 'building'::text);
-
-CREATE UNIQUE INDEX projections_live_idx ON holdfast.projections USING btree (name) WHERE (state = 'live'::text);
-
 CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
 
 CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
+
+CREATE INDEX webhook_endpoints_state_idx ON holdfast.webhook_endpoints USING btree (state_at);
+
+CREATE INDEX webhook_endpoints_tenant_idx ON holdfast.webhook_endpoints USING btree (queue, tenant, id);
+
+CREATE INDEX webhook_log_endpoint_idx ON holdfast.webhook_log USING btree (endpoint_id, id);
+
+CREATE INDEX webhook_log_message_idx ON holdfast.webhook_log USING btree (message_id, id);
+
+CREATE INDEX webhook_secrets_endpoint_idx ON holdfast.webhook_secrets USING btree (endpoint_id);
 
 ALTER TABLE holdfast.projection_cursors ADD CONSTRAINT projection_cursors_projection_id_fkey FOREIGN KEY (projection_id) REFERENCES holdfast.projections(id) ON DELETE CASCADE;
 
@@ -4345,6 +4281,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-le
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (9, 'unique-keys', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'projections', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (11, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
@@ -4359,8 +4296,6 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', '393c3e6b7241e68c');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('events-wake', '1ca0f08671530287');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
@@ -4377,7 +4312,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-ve
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', 'a383cf3dc601ffe4');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
@@ -4387,7 +4322,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '8fcc267eed7f7e87');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '2fdb8618d37856ac');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
@@ -4403,13 +4338,9 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b19
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 10);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 11);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
-
-CREATE TRIGGER fill BEFORE INSERT ON holdfast.event_log FOR EACH ROW WHEN (((new.bucket IS NULL) OR (new.id IS NULL))) EXECUTE FUNCTION holdfast.event_fill();
-
-CREATE TRIGGER wake AFTER INSERT ON holdfast.event_log FOR EACH STATEMENT EXECUTE FUNCTION holdfast.events_wake();
 
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.parked IS NULL) OR (new.group_key IS NOT NULL))) EXECUTE FUNCTION holdfast.inbox_fill();
 

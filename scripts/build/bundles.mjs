@@ -20,6 +20,7 @@ const ENTRIES = {
   'outbox-redis': 'shapes/outbox/sinks/redis',
   'outbox-rabbitmq': 'shapes/outbox/sinks/rabbitmq',
   'outbox-kafka': 'shapes/outbox/sinks/kafka',
+  projections: 'shapes/projections/index',
   webhooks: 'shapes/webhooks/index',
   internal: 'internal',
 };

@@ -36,17 +36,19 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
   const db = engineExecutor(pool, { prepare });
   const taken = await take(db, names, holder, projectionId, number);
   if (!taken) return (await isThere(db, names, projectionId)) ? LOOK_MS : null;
-  if (taken.younger) throw youngerCluster(projection.name);
+  const { younger, cluster } = taken;
+  if (younger || isForeign(cluster, deps.cluster)) throw youngerCluster(projection.name);
   const shard: Shard = { projectionId, shard: number, holder, taken };
   await makeTables(deps, shard);
   const endsAt = performance.now() + TURN_MS * (0.75 + Math.random() / 2);
   const backoff = new Backoff();
   let cursor: Cursor = taken;
   let stops = new Map<string, boolean>();
-  let lookAt = 0;
+  let [lookAt, hints] = [0, watch.hints];
   while (!signal.aborted && performance.now() < endsAt) {
     try {
-      if (performance.now() >= lookAt) {
+      if (performance.now() >= lookAt || hints !== watch.hints) {
+        hints = watch.hints;
         lookAt = performance.now() + LOOK_MS;
         stops = await stopsOf(db, names, projectionId, number);
         for (const [key, resume] of stops)
@@ -83,6 +85,10 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
   }
   return 0;
 }
+
+/** Whether the cursors of a build were taken in another cluster, as far as both are known. */
+export const isForeign = (of: string | null, here: string | null): boolean =>
+  of !== null && here !== null && of !== here;
 
 export function youngerCluster(name: string): HoldfastError {
   return new HoldfastError(
