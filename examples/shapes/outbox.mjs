@@ -24,8 +24,8 @@ const stock = createServer(async (request, response) => {
   let body = '';
   for await (const chunk of request) body += chunk;
   if (refusals-- > 0) return response.writeHead(503).end();
-  const { id, type, subject, data } = JSON.parse(body);
-  received.set(id, `${subject}: ${type} ${JSON.stringify(data)}`);
+  const { id, type, partitionkey, data } = JSON.parse(body);
+  received.set(id, `${partitionkey}: ${type} ${JSON.stringify(data)}`);
   response.writeHead(204).end();
 }).listen(0, '127.0.0.1');
 await new Promise((resolve) => stock.once('listening', resolve));

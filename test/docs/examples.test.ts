@@ -174,6 +174,19 @@ test('shapes/outbox: events of committed orders, in order for each, and an outag
   );
 });
 
+test('shapes/read-model: late commits count, and a second version takes the place of the first', async () => {
+  const url = await makeDatabase();
+  const program = start(url, 'shapes/read-model.mjs');
+  expect(await program.ended).toBe(0);
+  expect(program.out()).toBe(
+    [
+      'monday 900, tuesday 300',
+      'monday 1200, tuesday 300',
+      'cup 900, monday 1200, tea 600, tuesday 300\n',
+    ].join('\n'),
+  );
+});
+
 test('shapes/webhooks: each event id is one payment, however often it comes and whatever it says then', async () => {
   const url = await makeDatabase();
   const program = start(url, 'shapes/webhooks.mjs');
