@@ -265,6 +265,82 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.event_fill()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  NEW.bucket := holdfast.bucket_of(NEW.key);
+  NEW.id := coalesce(NEW.id, gen_random_uuid());
+  RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.event_page(log text, first_slice integer, last_slice integer, seen pg_snapshot, mark xid8, top bigint, until pg_snapshot, until_top bigint, after bigint, most integer)
+ RETURNS TABLE(window_until pg_snapshot, window_top bigint, event_position bigint, event_slice smallint, event_id uuid, event_key text, event_type text, event_version integer, event_data jsonb, event_headers jsonb, event_occurred_at timestamp with time zone, event_written_at timestamp with time zone)
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  RETURN QUERY
+  WITH w AS MATERIALIZED (
+    SELECT coalesce(until, pg_current_snapshot()) AS snap,
+      coalesce(until_top, (SELECT q.last_value FROM holdfast.event_log_position_seq AS q)) AS upto
+  )
+  SELECT w.snap, w.upto, e.position, e.slice, e.id, e.key, e.type, e.version, e.data, e.headers, e.occurred_at,
+    e.written_at
+  FROM w LEFT JOIN LATERAL (
+    (SELECT r.* FROM pg_snapshot_xip(seen) AS x(xid), LATERAL (
+      SELECT l.* FROM holdfast.event_log AS l
+      WHERE l.xid = x.xid AND l.position > after AND l.stream = log
+        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      ORDER BY l.position LIMIT most) AS r)
+    UNION ALL
+    (SELECT l.* FROM holdfast.event_log AS l
+      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream = log
+        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      ORDER BY l.position LIMIT most)
+    UNION ALL
+    (SELECT r.* FROM generate_series(first_slice, last_slice) AS s(slice), LATERAL (
+      SELECT l.* FROM holdfast.event_log AS l
+      WHERE l.stream = log AND l.slice = s.slice AND l.position > greatest(top, after) AND l.position <= w.upto
+        AND l.xid > mark AND l.xid >= pg_snapshot_xmax(seen) AND pg_visible_in_snapshot(l.xid, w.snap)
+      ORDER BY l.position LIMIT most) AS r)
+    ORDER BY position LIMIT most
+  ) AS e ON true
+  ORDER BY e.position;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.events_wake()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+AS $function$
+BEGIN
+  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0) THEN
+    PERFORM pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0);
+    RETURN NULL;
+  END IF;
+  -- Off for two-phase commits, which Postgres refuses after a notification. And a full queue of
+  -- notifications would fail the commit.
+  IF (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS TRUE
+    OR pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.>) 0.5 THEN
+    RETURN NULL;
+  END IF;
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID), '');
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.fleet_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2408,6 +2484,28 @@ SELECT count(*) AS forgotten FROM gone
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_forget_workers()
+ RETURNS TABLE(id text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id IN
+
+WITH permits AS (
+  DELETE FROM holdfast.permits AS p
+  WHERE NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = p.worker_id AND w.status <> 'dead')
+    OR NOT EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = p.limit_id)
+)
+DELETE FROM holdfast.workers AS w
+WHERE w.status = 'dead' AND w.last_seen_at < now() - interval '7 days'
+RETURNING w.id
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_verb_isolate(the_worker text, the_id uuid, the_generation bigint, is_alone boolean)
  RETURNS TABLE(id uuid)
  LANGUAGE plpgsql
@@ -3090,6 +3188,8 @@ DECLARE
   pages record;
   back  record;
 BEGIN
+  -- What waits, where a queue has a limit. It is counted about once a second in the whole fleet.
+  PERFORM holdfast.inbox_count_waiting();
   IF EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND (q.maintained_at > clock_timestamp() - interval '25 seconds'
       OR (q.serviced_at ->> 'protocol')::timestamptz > clock_timestamp() - least(10000, the_ttl_ms / 3) * interval '1 millisecond'))
     OR NOT pg_try_advisory_xact_lock(1997666273, 'holdfast.inbox'::regclass::oid::integer) THEN
@@ -3109,6 +3209,7 @@ BEGIN
   END IF;
   PERFORM holdfast.inbox_verb_clear_blameless(1000, 2000);
   PERFORM holdfast.inbox_verb_forget_claims();
+  PERFORM holdfast.inbox_verb_forget_workers();
   -- Whole segments of the archive that are past the retention.
   PERFORM holdfast.inbox_prune_archive();
 END
@@ -3595,6 +3696,9 @@ CREATE OR REPLACE FUNCTION holdfast.worker_hold(worker text)
  SET jit TO 'off'
 AS $function$
 BEGIN
+  IF NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol') THEN
+    RETURN false;
+  END IF;
   PERFORM pg_advisory_lock_shared(holdfast.lock_number(concat('hold', 'fast.liveness.', (SELECT n.nspname FROM pg_class AS c
     JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = 'holdfast.workers'::regclass))), holdfast.lock_number(worker));
   UPDATE holdfast.workers AS w SET holds_liveness_lock = true, last_seen_at = clock_timestamp()
@@ -3629,6 +3733,34 @@ BEGIN
   UPDATE holdfast.workers AS w SET status = 'dead', last_seen_at = now(), left_at = now(), released_all = true
   WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol';
   RETURN CASE WHEN FOUND THEN released END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_listen(worker text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+  queue   text;
+  channel text;
+BEGIN
+  -- By it an insert knows that somebody listens (fleet/wake.sql.ts).
+  PERFORM pg_advisory_lock_shared('holdfast.fleet'::regclass::oid::integer, 0);
+  FOR queue IN SELECT q.name FROM holdfast.workers AS w CROSS JOIN LATERAL jsonb_object_keys(w.handles) AS h(name)
+    JOIN holdfast.queues AS q ON q.name = h.name WHERE w.id = worker AND w.metadata ? 'sqlProtocol' ORDER BY 1
+  LOOP
+    channel := concat('holdfast_', format('holdfast.%I', queue)::regclass::oid);
+    EXECUTE format('LISTEN %I', channel);
+    RETURN NEXT channel;
+  END LOOP;
 END
 $function$;
 
@@ -3792,6 +3924,25 @@ CREATE TABLE holdfast.audit (
   reason text,
   CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
+
+CREATE TABLE holdfast.event_log (
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  "position" bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  written_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  occurred_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  id uuid NOT NULL,
+  version integer NOT NULL DEFAULT 1,
+  bucket smallint NOT NULL,
+  slice smallint NOT NULL GENERATED ALWAYS AS ((bucket >> 5)) STORED,
+  stream text NOT NULL,
+  key text NOT NULL,
+  type text NOT NULL,
+  data jsonb NOT NULL,
+  headers jsonb,
+  CONSTRAINT event_log_bucket_check CHECK (((bucket >= 0) AND (bucket <= 1023))),
+  CONSTRAINT event_log_pkey PRIMARY KEY (stream, slice, "position"),
+  CONSTRAINT event_log_version_check CHECK ((version > 0))
+) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 
 CREATE TABLE holdfast.fleet (
   one boolean NOT NULL DEFAULT true,
@@ -3993,6 +4144,64 @@ CREATE TABLE holdfast.permits (
   CONSTRAINT permits_pkey PRIMARY KEY (limit_id, worker_id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
 
+CREATE TABLE holdfast.projection_cursors (
+  projection_id bigint NOT NULL,
+  generation bigint NOT NULL DEFAULT 0,
+  read_snapshot pg_snapshot NOT NULL DEFAULT '1:1:'::pg_snapshot,
+  read_mark xid8 NOT NULL DEFAULT '0'::xid8,
+  read_top bigint NOT NULL DEFAULT 0,
+  until_snapshot pg_snapshot,
+  until_mark xid8,
+  until_top bigint,
+  at_position bigint NOT NULL DEFAULT 0,
+  applied bigint NOT NULL DEFAULT 0,
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  shard smallint NOT NULL,
+  first_slice smallint NOT NULL,
+  last_slice smallint NOT NULL,
+  CONSTRAINT projection_cursors_pkey PRIMARY KEY (projection_id, shard)
+) WITH (fillfactor=50, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0);
+
+CREATE TABLE holdfast.projection_parked (
+  projection_id bigint NOT NULL,
+  nth bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  "position" bigint NOT NULL,
+  slice smallint NOT NULL,
+  key text NOT NULL,
+  CONSTRAINT projection_parked_pkey PRIMARY KEY (projection_id, key, nth)
+);
+
+CREATE TABLE holdfast.projection_stops (
+  projection_id bigint NOT NULL,
+  "position" bigint NOT NULL,
+  since timestamp with time zone NOT NULL DEFAULT now(),
+  event_id uuid NOT NULL,
+  shard smallint NOT NULL,
+  resume boolean NOT NULL DEFAULT false,
+  key text NOT NULL,
+  type text NOT NULL,
+  error text NOT NULL,
+  CONSTRAINT projection_stops_pkey PRIMARY KEY (projection_id, shard, key)
+);
+
+CREATE TABLE holdfast.projections (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  promoted_at timestamp with time zone,
+  version integer NOT NULL,
+  shards smallint NOT NULL,
+  auto boolean NOT NULL DEFAULT true,
+  created boolean NOT NULL DEFAULT false,
+  state text NOT NULL,
+  name text NOT NULL,
+  stream text NOT NULL,
+  tables text,
+  cluster text,
+  CONSTRAINT projections_pkey PRIMARY KEY (id),
+  CONSTRAINT projections_shards_check CHECK ((shards = ANY (ARRAY[1, 2, 4, 8, 16, 32]))),
+  CONSTRAINT projections_state_check CHECK ((state = ANY (ARRAY['building'::text, 'live'::text, 'old'::text])))
+);
+
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
@@ -4163,6 +4372,10 @@ CREATE TABLE holdfast.workers (
 
 REVOKE ALL ON FUNCTION holdfast.count_act(uuid,bigint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.event_fill() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.events_wake() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_count_waiting() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_enqueue_unique(uuid,text,integer,text,integer,jsonb,jsonb,integer,integer,timestamp with time zone,text,text,text,interval,text,text,bigint) FROM PUBLIC;
@@ -4201,6 +4414,8 @@ REVOKE ALL ON FUNCTION holdfast.worker_hold(text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_leave(text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.worker_listen(text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.worker_register(text[],text[],jsonb,text,jsonb,interval) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_release(text,uuid,bigint,text) FROM PUBLIC;
@@ -4216,6 +4431,8 @@ ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
 ALTER SEQUENCE holdfast.inbox_position_seq OWNED BY holdfast.inbox."position";
 
 CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
+
+CREATE INDEX event_log_xid_idx ON holdfast.event_log USING btree (xid, "position");
 
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
@@ -4250,6 +4467,12 @@ CREATE INDEX inbox_tag_idx ON holdfast.inbox USING btree (((headers ->> 'holdfas
 CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_at);
 
 CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits USING btree (queue, COALESCE(type, ''::text));
+
+CREATE INDEX projection_parked_position_idx ON holdfast.projection_parked USING btree ("position");
+
+CREATE UNIQUE INDEX projections_building_idx ON holdfast.projections USING btree (name, version) WHERE (state = 'building'::text);
+
+CREATE UNIQUE INDEX projections_live_idx ON holdfast.projections USING btree (name) WHERE (state = 'live'::text);
 
 CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
 
@@ -4296,6 +4519,8 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', '393c3e6b7241e68c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('events-wake', '1ca0f08671530287');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
@@ -4305,10 +4530,10 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-claim', '8dfd99615829966b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-claim-verbs', 'd3ba7987755b4372');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-heartbeat', '869930ae886bbeea');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-heartbeat', '9261b4eebb2ab332');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-holds', 'ce31a67bb3cc1b11');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '1da1f2b42e779a7c');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'cd62e7ee591c9b92');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '78a50bed2edb8fa7');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'd3c5e75e4c9f5f6b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
@@ -4322,7 +4547,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '2fdb8618d37856ac');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '8fcc267eed7f7e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
@@ -4341,6 +4566,10 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2
 INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 11);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
+
+CREATE TRIGGER fill BEFORE INSERT ON holdfast.event_log FOR EACH ROW WHEN (((new.bucket IS NULL) OR (new.id IS NULL))) EXECUTE FUNCTION holdfast.event_fill();
+
+CREATE TRIGGER wake AFTER INSERT ON holdfast.event_log FOR EACH STATEMENT EXECUTE FUNCTION holdfast.events_wake();
 
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.parked IS NULL) OR (new.group_key IS NOT NULL))) EXECUTE FUNCTION holdfast.inbox_fill();
 
