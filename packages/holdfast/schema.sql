@@ -2283,6 +2283,69 @@ CREATE TABLE holdfast.schedules (
   CONSTRAINT schedules_timing_check CHECK (((cron IS NULL) <> (every IS NULL)))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000);
 
+CREATE TABLE holdfast.webhook_endpoints (
+  id uuid NOT NULL,
+  queue text NOT NULL,
+  tenant text NOT NULL,
+  url text NOT NULL,
+  events text[] NOT NULL,
+  header_names text[] NOT NULL DEFAULT '{}'::text[],
+  ordered boolean NOT NULL,
+  concurrency smallint NOT NULL,
+  rate_limit integer,
+  rate_ms bigint,
+  rate_burst integer,
+  state text NOT NULL DEFAULT 'active'::text,
+  state_reason text,
+  state_by text,
+  state_at timestamp with time zone NOT NULL DEFAULT now(),
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT webhook_endpoints_concurrency_check CHECK (((concurrency >= 1) AND (concurrency <= 100))),
+  CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_endpoints_rate_burst_check CHECK ((rate_burst > 0)),
+  CONSTRAINT webhook_endpoints_rate_check CHECK ((num_nulls(rate_limit, rate_ms, rate_burst) = ANY (ARRAY[0, 3]))),
+  CONSTRAINT webhook_endpoints_rate_limit_check CHECK ((rate_limit > 0)),
+  CONSTRAINT webhook_endpoints_rate_ms_check CHECK ((rate_ms > 0)),
+  CONSTRAINT webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text])))
+);
+
+CREATE TABLE holdfast.webhook_health (
+  endpoint_id uuid NOT NULL,
+  failing_since timestamp with time zone,
+  rests_until timestamp with time zone,
+  next_at timestamp with time zone,
+  CONSTRAINT webhook_health_pkey PRIMARY KEY (endpoint_id)
+) WITH (fillfactor=70);
+
+CREATE TABLE holdfast.webhook_log (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  queue text NOT NULL,
+  endpoint_id uuid NOT NULL,
+  delivery_id uuid NOT NULL,
+  message_id text NOT NULL,
+  type text NOT NULL,
+  attempt integer NOT NULL,
+  delivered boolean NOT NULL,
+  status smallint,
+  ms integer NOT NULL,
+  answer text,
+  error text,
+  CONSTRAINT webhook_log_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holdfast.webhook_secrets (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  endpoint_id uuid NOT NULL,
+  kind "char" NOT NULL,
+  value text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone,
+  CONSTRAINT webhook_secrets_kind_check CHECK ((kind = ANY (ARRAY['s'::"char", 'h'::"char"]))),
+  CONSTRAINT webhook_secrets_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE holdfast.workers (
   id text NOT NULL,
   status text NOT NULL DEFAULT 'alive'::text,
@@ -2367,6 +2430,16 @@ CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_
 
 CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
 
+CREATE INDEX webhook_endpoints_state_idx ON holdfast.webhook_endpoints USING btree (state_at);
+
+CREATE INDEX webhook_endpoints_tenant_idx ON holdfast.webhook_endpoints USING btree (queue, tenant, id);
+
+CREATE INDEX webhook_log_endpoint_idx ON holdfast.webhook_log USING btree (endpoint_id, id);
+
+CREATE INDEX webhook_log_message_idx ON holdfast.webhook_log USING btree (message_id, id);
+
+CREATE INDEX webhook_secrets_endpoint_idx ON holdfast.webhook_secrets USING btree (endpoint_id);
+
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (1, 'engine', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (2, 'big-fleet', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (3, 'archive-segment', 1);
@@ -2376,6 +2449,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-inde
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-letter', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (9, 'unique-keys', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
@@ -2417,7 +2491,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b19
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 9);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 10);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
 
