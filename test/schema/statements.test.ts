@@ -81,6 +81,7 @@ describe('every statement', () => {
       'inspect',
       'operate',
       'schedule',
+      'shapes',
     ];
     for (const room of rooms)
       await importAll(new URL(`../../packages/holdfast/src/${room}/`, import.meta.url));
