@@ -12,13 +12,24 @@ const ENTRIES = {
   index: 'index',
   adapters: 'enqueue/adapters',
   metrics: 'metrics/index',
+  receive: 'shapes/receive/index',
   config: 'cli/parse/define-config',
+  outbox: 'shapes/outbox/index',
+  'outbox-http': 'shapes/outbox/sinks/http',
+  'outbox-nats': 'shapes/outbox/sinks/nats',
+  'outbox-redis': 'shapes/outbox/sinks/redis',
+  'outbox-rabbitmq': 'shapes/outbox/sinks/rabbitmq',
+  'outbox-kafka': 'shapes/outbox/sinks/kafka',
+  projections: 'shapes/projections/index',
   webhooks: 'shapes/webhooks/index',
   internal: 'internal',
 };
 
 /** Entries that load without the engine. */
-const SMALL = [ENTRIES.adapters, ENTRIES.metrics, ENTRIES.config];
+const SMALL = [
+  ...[ENTRIES.adapters, ENTRIES.metrics, ENTRIES.config],
+  ...Object.values(ENTRIES).filter((path) => path.includes('/sinks/')),
+];
 
 /** What a package says that others install. */
 function outside(folder) {
@@ -30,7 +41,11 @@ function outside(folder) {
 }
 
 async function write(input, external, output, alias = {}) {
-  const bundle = await rolldown({ input, platform: 'node', external, resolve: { alias }, onLog });
+  const bundle = await rolldown({
+    ...{ input, platform: 'node', external, resolve: { alias }, onLog },
+    // Without the path of each file as a comment.
+    experimental: { attachDebugInfo: 'none' },
+  });
   await bundle.write({ comments: { legal: true, annotation: false, jsdoc: false }, ...output });
   await bundle.close();
 }

@@ -18,7 +18,7 @@ import { readLocks } from '../../packages/holdfast/src/inspect/reading/locks.js'
 import { maintenanceLock } from '../../packages/holdfast/src/maintenance/election.js';
 import { collectMetrics } from '../../packages/holdfast/src/metrics/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
-import { call } from '../support/cli-run.js';
+import { call, type Ran } from '../support/cli-run.js';
 import { asking, eventsOf } from '../support/dashboard.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { examine, examineWith } from '../support/doctor.js';
@@ -148,17 +148,21 @@ test('status, top, queues ls and workers ls show what is not locked, and name wh
   const said = expect.stringMatching(
     /The queue "inbox" could not be read\. The table .* is locked: /,
   );
-  const status = await run('status');
+  // Each waits for the lock for as long as it would alone.
+  const lines = ['status', 'top --once', 'queues ls --json', 'workers ls --json'];
+  const [status, top, queues, workers] = (await Promise.all(lines.map(run))) as [
+    Ran,
+    Ran,
+    Ran,
+    Ran,
+  ];
   expect(status).toMatchObject({ code: 1, out: expect.stringMatching(/^outbox +1 /m), err: said });
   expect(status.err).toContain(end);
   expect(status.out).toContain('1 worker alive; it holds at least 0 jobs');
-  const top = await run('top --once');
   expect(top).toMatchObject({ code: 1, out: said });
   expect(top.out).toMatch(/^outbox +1 [\s\S]*^w1 +alive +.* \? /m);
-  const queues = await run('queues ls --json');
   expect(queues).toMatchObject({ code: 1, err: said });
   expect(JSON.parse(queues.out)).toMatchObject({ queue: 'outbox', pending: 1 });
-  const workers = await run('workers ls --json');
   expect(workers).toMatchObject({ code: 1, err: said });
   expect(JSON.parse(workers.out)).toMatchObject({ id: 'w1', state: 'alive', held: null });
 });

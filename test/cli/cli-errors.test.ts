@@ -61,6 +61,7 @@ const CALLS: Record<string, string[]> = {
   'schedules delete': ['daily', '--yes'],
   'workflows ls': [],
   'workflows show': [ID],
+  'workflows history': [ID],
   'workflows signal': [ID, 'approved', '{"canary": "canary-7f3a"}'],
   'workflows cancel': [ID, '--yes'],
   'workflows retry': [ID],

@@ -10,6 +10,7 @@ const db = testDatabase();
 const start = testWorkers();
 const holdfast = (...args: string[]) => call(args, { env: { DATABASE_URL: db.url } });
 
+const UNKNOWN = '0199a1c2-7d3e-7000-8000-000000009182';
 const checkout = workflow<{ card: string }, { approved: { by: string } }>('checkout', {
   maxAttempts: 1,
 });
@@ -48,6 +49,12 @@ test('a run is listed, shown, explained, given its signal, and retried from a st
   expect(shown).toMatch(/ approval +wait +waiting .*\| *\.+\| +for approved until 20/);
   expect(shown).not.toContain('secret-4711');
   expect((await holdfast('workflows', 'show', id, '--values')).out).toContain('secret-4711');
+
+  const { out: history } = await holdfast('workflows', 'history', id);
+  expect(JSON.parse(history)).toEqual(await db.hf.history(id));
+  expect((await holdfast('workflows', 'history', UNKNOWN)).err).toContain(
+    `No run ${UNKNOWN} is in`,
+  );
 
   const why = await holdfast('explain', id);
   expect(why.out).toMatch(

@@ -152,7 +152,9 @@ describe('nothing stops the dead letter:', () => {
     const hookless = await db.hf.enqueue(job('hookless', { maxAttempts: 1 }), {});
     await db.hf.enqueue(back, {});
     await claimAs(db.engine, 'gone', { types: ['charge', 'hookless', 'back'] });
-    const { worker, events } = start(db.hf, (one) => one.handle(back, () => undefined));
+    const { worker, events } = start(db.hf, (one) => one.handle(back, () => undefined), {
+      maintenance: '300ms',
+    });
     await until('it has started', () => events.some(({ kind }) => kind === 'started'));
     const client = await db.pool.connect();
     onTestFinished(() => client.release(true));

@@ -1,6 +1,5 @@
 /** `holdfast import bullmq`, from queues that the real BullMQ of each version filled. It is found where a user has it. */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,65 +9,18 @@ import * as fields from '../../packages/holdfast/src/cli/commands/import/sources
 import type { Fields } from '../../packages/holdfast/src/cli/commands/import/sources/fields.js';
 import { type Ran, run } from '../support/cli-run.js';
 import { testDatabase } from '../support/database.js';
+import type { BullMQ, Queue } from './bullmq.js';
 import { declarationsIn, membersOf } from './columns.js';
 import { done } from './ground.js';
-import { hasRedis, type Redis, startRedis } from './redis.js';
-
-interface Job {
-  readonly id: string;
-}
-
-interface Listed extends Job {
-  asJSON(): object;
-}
-
-interface Queue {
-  getJobs(types: string[], start: number, end: number, asc: boolean): Promise<Listed[]>;
-  setGlobalConcurrency(jobs: number): Promise<unknown>;
-  add(name: string, data: unknown, options?: object): Promise<Job>;
-  upsertJobScheduler(id: string, repeat: object, template: object): Promise<unknown>;
-  getJobCounts(): Promise<Record<string, number>>;
-  getJobSchedulers(): Promise<unknown[]>;
-  pause(): Promise<void>;
-  resume(): Promise<void>;
-  obliterate(options: object): Promise<void>;
-  close(): Promise<void>;
-}
-
-interface Worker {
-  run(): Promise<void>;
-  getNextJob(token: string): Promise<
-    Job & {
-      moveToFailed(error: Error, token: string): Promise<void>;
-      moveToCompleted(value: unknown, token: string, fetchNext: boolean): Promise<unknown>;
-    }
-  >;
-  waitUntilReady(): Promise<unknown>;
-  close(force?: boolean): Promise<void>;
-}
+import { freePort, hasRedis, type Redis, startRedis } from './redis.js';
 
 const MODULES = fileURLToPath(new URL('node_modules', import.meta.url));
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
-    });
-  });
-}
 
 describe.skipIf(!hasRedis).each([5, 6])('BullMQ %i', (version) => {
   const db = testDatabase();
   let redis: Redis;
   let folder: string;
-  let bull: {
-    Queue: new (name: string, options: object) => Queue;
-    Worker: new (name: string, processor: null, options: object) => Worker;
-    FlowProducer: new (
-      options: object,
-    ) => { add(flow: object): Promise<unknown>; close(): Promise<void> };
-  };
+  let bull: BullMQ;
   let mail: Queue;
   const options = () => ({ connection: { url: redis.url, maxRetriesPerRequest: null } });
   const cli = (...args: string[]): Promise<Ran> =>

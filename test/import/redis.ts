@@ -1,6 +1,7 @@
 /** A Redis of its own for these tests, where a redis-server is on the PATH. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -13,6 +14,15 @@ if (!hasRedis)
 export interface Redis {
   readonly url: string;
   stop(): Promise<void>;
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as { port: number };
+      probe.close(() => resolve(port));
+    });
+  });
 }
 
 /** On a socket that no other process can meet: Redis picks no free port by itself. */

@@ -66,7 +66,6 @@ const LEVEL: Readonly<Record<string, number>> = {
   job: 0,
   postgres: 1,
   tracing: 1,
-  schema: 2,
   enqueue: 2,
   claim: 2,
   lease: 2,
@@ -78,6 +77,7 @@ const LEVEL: Readonly<Record<string, number>> = {
   inspect: 2,
   operate: 2,
   workflow: 2,
+  schema: 2.5,
   worker: 3,
   metrics: 3.5,
   api: 3.5,
@@ -93,11 +93,12 @@ const LEVEL: Readonly<Record<string, number>> = {
 const LEVEL_NAMES: Readonly<Record<number, string>> = {
   0: 'words: definitions, keys, retries, the table of states. No I/O',
   1: 'ground: statements, connections, the sessions that listen; traces',
-  2: 'verbs: one verb is one SQL statement. No timers. And the migrations and functions',
+  2: 'verbs: one verb is one SQL statement. No timers',
+  2.5: 'the schema: migrations and functions, some of which are the statements of the verbs, for workers in other languages',
   3: 'loops: when to run which verb. No SQL',
   3.5: 'methods: what programs ask and do, behind checked arguments; metrics',
   4: 'the object that `holdfast()` returns; that our packages have one version',
-  4.5: 'shapes: kinds of durable work on the public methods, each behind an entry of its own',
+  4.5: 'shapes: kinds of durable work on the public methods. Each is an entry of its own',
   5: 'entries: what users import, and what our other packages import',
   6: 'the command line',
 };
@@ -191,6 +192,18 @@ test('the rooms of inspect import in one direction', () => {
   );
   expect(wrong).toEqual([]);
   expect(files.filter((file) => level(file) < 0)).toEqual([]);
+});
+
+test('shapes do not import each other', () => {
+  const shapes = `${CORE}/shapes`;
+  const wrong = sourcesIn(shapes).flatMap((path) =>
+    importsOf(path).flatMap(({ file }) =>
+      file?.startsWith(`${shapes}/`) && room(file, shapes) !== room(path, shapes)
+        ? [`${path} imports ${file}`]
+        : [],
+    ),
+  );
+  expect(wrong).toEqual([]);
 });
 
 test('files do not import each other in circles', () => {

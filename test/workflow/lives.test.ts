@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { workflow } from '../../packages/holdfast/src/index.js';
 import { type Run, testRuns } from '../support/runs.js';
+import { until } from '../support/until.js';
 import { gate } from '../support/workers.js';
 
 const runs = testRuns({}, async ({ hf, url }) => {
@@ -94,6 +95,9 @@ test('a waiting run in a queue that is read by key holds its key', async () => {
   const second = await start('second', 'a');
   await start('other', 'b');
   await open.opened;
+  await until('the first one waits', async () =>
+    (await runs.names(first)).includes('wait go waiting'),
+  );
   await db.hf.signal(keyed, first, 'go');
   await runs.end(keyed, second);
   expect(order.filter((one) => !one.startsWith('other'))).toEqual([

@@ -199,3 +199,72 @@ const hostile = runs.workflow('hostile', async (flow) =>
 test('whatever a step throws, it is tried again as its options say', async () => {
   expect((await runs.ran(hostile)).result).toBe(2);
 });
+
+const talkative = runs.workflow('talkative', async (flow) =>
+  flow.step('charge', ({ attempt }) => {
+    if (attempt === 1) throw new Error('no funds\nsecond line');
+    return attempt;
+  }),
+);
+
+test('the log has the first line of what a step threw', async () => {
+  const { id, result } = await runs.ran(talkative);
+  expect(result).toBe(2);
+  const about = runs.log.lines.filter(({ facts }) => (facts as { job?: string }).job === id);
+  expect(about.filter(({ message }) => message === 'a step failed')).toMatchObject([
+    { level: 'warn', facts: { step: 'charge', attempt: 1, err: 'no funds' } },
+  ]);
+});
+
+let shown: unknown = null;
+const unheard = runs.workflow('unheard', async (flow) => {
+  const slow = flow.step('slow', () => new Promise((resolve) => setTimeout(resolve, 50)));
+  const fails = flow.step('fails', () => Promise.reject(new Error('sold out')), { maxAttempts: 1 });
+  void flow.sleep('mistaken', 'soon' as never);
+  await slow;
+  await fails.catch((error) => {
+    shown = error;
+  });
+  return 'heard in the end';
+});
+
+test('what fails while the body waits for something else does not end the process', async () => {
+  const lost: unknown[] = [];
+  const note = (error: unknown) => void lost.push(error);
+  process.on('unhandledRejection', note);
+  const { result } = await runs.ran(unheard);
+  process.off('unhandledRejection', note);
+  expect(result).toBe('heard in the end');
+  expect(String(shown)).toContain('sold out');
+  expect(lost).toEqual([]);
+  const said = { level: 'warn', message: 'a step failed for good' };
+  const facts = expect.objectContaining({ step: 'fails', attempt: 1, err: 'sold out' });
+  expect(runs.log.lines).toContainEqual({ ...said, facts });
+});
+
+const findTheLabel = () => {
+  throw new TypeError('no label');
+};
+const blamed = runs.workflow(
+  'blamed',
+  async (flow, where) => {
+    // Its undo takes a turn of its own, so the error comes from its record.
+    let undos = 0;
+    await flow.step('charge', () => 1, {
+      undo: () => {
+        if (++undos === 1) throw new Error('the bank is closed');
+      },
+      retry: { base: 300, cap: 300 },
+    });
+    if (where === 'step') await flow.step('label', findTheLabel, { maxAttempts: 1 });
+    findTheLabel();
+  },
+  { maxAttempts: 1 },
+);
+
+test.each(['step', 'body'])('a dead letter says where the %s threw', async (where) => {
+  const { status, error } = await runs.ran(blamed, where);
+  expect(status).toBe('dead_letter');
+  expect(error).toContain('not undone: none');
+  expect(error).toMatch(/at findTheLabel \(.*steps\.test\.ts/);
+});

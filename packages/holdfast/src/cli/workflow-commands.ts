@@ -28,6 +28,12 @@ export const WORKFLOW_COMMANDS: readonly Command[] = [
     options: { values: flag('its input, and what steps returned and signals carried'), ...QUEUE },
     load: async () => (await import('./commands/workflows/show.js')).run,
   }),
+  command('workflows history ID', 'all that is recorded of a run, as JSON for replayHistory()', {
+    detail:
+      'It holds the input and the values of its steps: treat the file as the data of your customers.',
+    options: QUEUE,
+    load: async () => (await import('./commands/workflows/history.js')).run,
+  }),
   command(
     'workflows signal ID NAME [VALUE | -]',
     'send a signal; the value is JSON, or - for stdin',

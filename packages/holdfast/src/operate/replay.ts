@@ -6,9 +6,9 @@
  * nothing that an owner of before still holds can settle it. In a queue that is read by key it goes to the end of its
  * key's line; several keep the order of their enqueues. One that was cancelled while it waited waits for its time again.
  *
- * Its idempotency key must not stand for two jobs. A key that stands for this job, or for none any more, is
- * its own for another retention; a job whose key stands for another one stays in the archive and is reported. Its unique
- * key is about jobs that wait: the job takes it again unless it stands for another one, and comes back in any case.
+ * Two jobs never have one idempotency key. If this job still has its key, or nobody has it, the job keeps it for another
+ * retention. If another job has it, this one stays in the archive and is reported. A unique key is about jobs that wait:
+ * the job takes it again unless another one has it, and comes back in any case.
  */
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';

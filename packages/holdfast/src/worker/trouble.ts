@@ -2,10 +2,9 @@
  * What goes wrong in a worker that looks healthy from outside: handlers that run on without their jobs, and jobs that
  * have ended and cannot be settled. The registry gets it with the next heartbeat, so that `doctor` and `explain` know.
  */
-import { describeError } from '../job/errors/failure.js';
+import { describeError, summaryOf } from '../job/errors/failure.js';
 import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
-import { summaryOf } from './run/attempt.js';
 
 export function newTrouble({ log, emit }: Pick<SharedDeps, 'log' | 'emit'>) {
   const refused = new Map<string, { readonly since: number; jobs: number; why: string }>();

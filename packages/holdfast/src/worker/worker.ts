@@ -76,6 +76,11 @@ export class Worker extends Handling {
     return this.#registration?.id ?? this.#firstId;
   }
 
+  /** Aborted once this worker begins to stop: it claims nothing more, and its handlers have their grace. */
+  get stopping(): AbortSignal {
+    return this.#halt.signal;
+  }
+
   /** What is handled, by type, and the time limit of handlers: for the test kit, which runs them itself. */
   get handlers() {
     const { timeoutMs } = this.#settings;

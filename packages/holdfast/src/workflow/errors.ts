@@ -2,7 +2,7 @@
  * The errors of workflows. A step that failed for good throws StepFailed, in the turn in which it failed and in every later
  * one, made from what its marker keeps: code that catches it does the same each time.
  */
-import { describeError } from '../job/errors/failure.js';
+import { describeError, framesOf, storable } from '../job/errors/failure.js';
 import { brand, HoldfastError } from '../job/errors/holdfast-error.js';
 import { type Kind, WORDS } from './marker.js';
 
@@ -14,6 +14,8 @@ export interface KeptError {
   readonly message: string;
   /** Its code, if it has one. */
   readonly code?: string;
+  /** Where it was thrown: the frames of its stack, cut to 2,000 bytes. */
+  readonly stack?: string;
 }
 
 /** Why a run undoes what it did. */
@@ -25,7 +27,13 @@ const MAX_BYTES = 2_000;
 
 export function kept(error: unknown): string {
   const { name, message, code } = describeError(error, { maxBytes: MAX_BYTES });
-  return JSON.stringify({ name, message, ...(code !== null && { code }) });
+  const stack = storable(framesOf(describeError(error)), MAX_BYTES);
+  return JSON.stringify({ name, message, ...(code !== null && { code }), ...(stack && { stack }) });
+}
+
+/** An error that is made from a record says where the recorded one was thrown, and not where it was made itself. */
+export function thrownAt(error: Error, { stack = '' }: KeptError): void {
+  error.stack = `${error.name}: ${error.message}\n${stack}`;
 }
 
 /**
@@ -45,12 +53,13 @@ export class StepFailed extends Error {
   }
   /** The name of the step. */
   readonly step: string;
-  /** What it threw last, as its marker keeps it: name, message and code. */
+  /** What it threw last, as its marker keeps it: name, message, code and where. */
   readonly error: KeptError;
   constructor(step: string, error: KeptError) {
     super(`The step "${step}" failed for good: ${error.message}`);
     this.step = step;
     this.error = error;
+    thrownAt(this, error);
   }
 }
 

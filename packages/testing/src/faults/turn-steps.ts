@@ -13,7 +13,7 @@ const listed = (words: readonly string[]) => words.join(' and ');
 
 interface Written {
   readonly name: string;
-  /** An intent: what it stands for has not run yet. */
+  /** An intent: its step has not run yet. */
   readonly isOpen: boolean;
 }
 

@@ -38,7 +38,7 @@ export interface Tally<Time = string> {
   readonly startLatencyMs: number | null;
   /** `oldestDue` may be later than the truth: the queue is large, and it is read by key or has rates with many keys. */
   readonly oldestDueApproximate: boolean;
-  /** `pending` is an estimate. */
+  /** `pending` is an estimate, and `waitingRuns` may be one. */
   readonly approximate: boolean;
   /** `deadLetter` is one too: they are many, and it lags until the next vacuum or analyze. */
   readonly deadLetterApproximate: boolean;

@@ -8,6 +8,7 @@ import { readThrown, type Thrown } from './thrown.js';
 export const MAX_BYTES = 8192;
 const MAX_NAME_BYTES = 200;
 const MAX_CAUSES = 5;
+const SUMMARY_CHARS = 300;
 
 export interface Failure {
   message: string;
@@ -38,6 +39,14 @@ export function describeError(error: unknown, limits: { maxBytes?: number } = {}
     stack: stack === null ? null : storable(stack, maxBytes),
     code: code === null ? null : storable(code, Math.min(maxBytes, MAX_NAME_BYTES)),
   };
+}
+
+/** The first line of an error, cut if it is long. */
+export function summaryOf(text: string): string {
+  const line = text.split('\n', 1)[0] as string;
+  if (line.length <= SUMMARY_CHARS) return line;
+  // Half of a character is no text for the database.
+  return `${line.slice(0, SUMMARY_CHARS - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
 }
 
 interface Report {
@@ -85,7 +94,7 @@ function add(report: Report, text: string): void {
 }
 
 /** The lines of the stack below the header, which repeats the name and the message. */
-function framesOf({ message, stack }: Thrown): string {
+export function framesOf({ message, stack }: Pick<Thrown, 'message' | 'stack'>): string {
   if (stack === null) return '';
   // The message may be huge or hold lines that look like frames, so it is skipped by its length. The name before it is
   // short, and may be an older one: libraries rename errors.

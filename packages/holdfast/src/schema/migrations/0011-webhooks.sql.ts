@@ -81,6 +81,6 @@ CREATE INDEX webhook_log_message_idx ON holdfast.webhook_log (message_id, id);
 `;
 
 export const webhooks: Migration = {
-  ...{ id: 10, name: 'webhooks', breaksBefore: 1 },
+  ...{ id: 11, name: 'webhooks', breaksBefore: 1 },
   ...{ common, perQueue: '' },
 };

@@ -4,7 +4,7 @@
  * Whatever aborted the signal, the attempt of a handler that goes on is over after a grace.
  */
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
-import { errorText, isA } from '../../job/errors/failure.js';
+import { errorText, isA, summaryOf } from '../../job/errors/failure.js';
 import { MAX_DELAY_MS } from '../../job/options/duration.js';
 import { errorType } from '../../tracing/tracing.js';
 import { TurnOver, takeTurn } from '../workflow/turn-of.js';
@@ -47,20 +47,10 @@ export interface Failure extends Described {
 }
 
 const LOST: Outcome = { kind: 'lost' };
-const SUMMARY_CHARS = 300;
-
 /** What the row, its history and a trace say of an error. */
 export function described(error: unknown) {
   const text = errorText(error);
   return { error: text, thrown: error, errorType: errorType(error), summary: summaryOf(text) };
-}
-
-/** The first line of an error, cut if it is long. */
-export function summaryOf(text: string): string {
-  const line = text.split('\n', 1)[0] as string;
-  if (line.length <= SUMMARY_CHARS) return line;
-  // Half of a character is no text for the database.
-  return `${line.slice(0, SUMMARY_CHARS - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
 }
 
 /** The handler threw what the database had said to its completion, as it was or as the cause of its own error. */

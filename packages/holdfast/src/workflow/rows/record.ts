@@ -4,7 +4,7 @@
  * That is looked up first: ON CONFLICT would log 48 bytes more for each. An earlier try that commits meanwhile is a unique
  * violation, and the statement is asked again.
  *
- * What stood open keeps the time at which it was asked for, and gets the time at which it ended as \`due_at\`.
+ * What stood open keeps the time at which it was asked for, and gets the time at which it ended as `due_at`.
  */
 import { ALL_FENCED } from '../../postgres/fragments.js';
 import type { Names } from '../../postgres/names.js';
@@ -44,21 +44,20 @@ WITH owned AS MATERIALIZED (
 ), given AS MATERIALIZED (
   SELECT o.id AS run_id, g.*
   FROM unnest($4::uuid[], $5::text[], $6::text[], $7::integer[], $8::integer[], $9::integer[], $10::smallint[],
-    $11::jsonb[], $12::jsonb[], $13::boolean[], $14::boolean[])
-    AS g(id, name, kind, nth, place, ms, attempt, value, error, first, open)
+    $11::jsonb[], $12::jsonb[], $13::boolean[])
+    AS g(id, name, kind, nth, place, ms, attempt, value, error, first)
   JOIN owned AS o ON o.id = g.id
 ), ended AS (
   UPDATE holdfast.inbox_steps AS s
   SET place = g.place, ms = g.ms, attempt = g.attempt, value = g.value, error = g.error, due_at = clock_timestamp()
   FROM given AS g
-  WHERE g.open AND s.run_id = g.run_id AND s.name = g.name AND s.place IS NULL
+  WHERE s.run_id = g.run_id AND s.name = g.name AND s.place IS NULL
   RETURNING s.nth
 ), written AS (
   INSERT INTO holdfast.inbox_steps (run_id, check_at, place, nth, ms, attempt, kind, name, value, error)
   SELECT g.run_id, CASE WHEN g.first THEN now() END, g.place, g.nth, g.ms, g.attempt, g.kind::"char", g.name, g.value, g.error
   FROM given AS g
-  WHERE NOT g.open AND NOT EXISTS (
-    SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = g.run_id AND s.name = g.name)
+  WHERE NOT EXISTS (SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = g.run_id AND s.name = g.name)
   RETURNING nth
 )
 SELECT o.id, o.undo_asked, (SELECT count(*) FROM ended)::integer + (SELECT count(*) FROM written)::integer AS written
@@ -105,7 +104,6 @@ function columnsOf(all: readonly Recorded[]): Param[] {
     words(({ value }) => value),
     words(({ error }) => error),
     words(({ first }) => first),
-    words(({ open }) => open),
   ];
 }
 
@@ -139,7 +137,11 @@ async function isWritten(db: Executor, names: Names, { owner, marker }: Recorded
   return (await db.run(recordStep, names, params)).length > 0;
 }
 
-/** `stands`: an earlier transaction of this step committed after all, so this one must not. Null: the run is lost. */
+/**
+ * `open` only says which statement to try first: what stands in the database decides.
+ *
+ * `stands`: an earlier transaction of this step committed after all, so this one must not. Null: the run is lost.
+ */
 export async function recordOne(db: Executor, names: Names, one: Recorded) {
   if (!one.marker.open && (await isWritten(db, names, one)))
     return { stands: false, undoAsked: null };

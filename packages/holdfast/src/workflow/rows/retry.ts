@@ -20,7 +20,7 @@ WITH dead AS MATERIALIZED (
   WHERE s.run_id = ANY ((SELECT $1::text::uuid[])::uuid[]) AND s.name = '!'
 ), undone AS (
   -- What was undone is done again, so systems that refuse to do a thing twice must see another one.
-  -- The row also stands for those that go in that maintenance finds the run by it.
+  -- The retry may drop the row by which maintenance finds the run. So this row has a check_at, too.
   INSERT INTO holdfast.inbox_steps AS r (run_id, check_at, place, nth, kind, name)
   SELECT d.run_id, now(), 0, (NOT d.undoing AND d.undone_from IS NOT NULL)::integer, '#', '#'
   FROM dead AS d

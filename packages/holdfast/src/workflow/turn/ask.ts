@@ -52,8 +52,6 @@ export class Ask {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // Nobody may be waiting for it: that must not end the process.
-    this.answer.catch(() => {});
     if (of.wait) this.wait = { name: of.name, kind: of.kind, nth, ...of.wait };
   }
 

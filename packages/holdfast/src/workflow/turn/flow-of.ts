@@ -59,16 +59,20 @@ export function flowOf<Signal extends object, Input>(
 ): Flow<Signal, Input> {
   const { of } = turn;
   /** A mistake in the arguments rejects what was asked for, as anything else that goes wrong. */
-  const asked = async (name: string, make: () => AskOf): Promise<unknown> => {
-    checkKey(name, 'name of a step');
-    if (name === UNDOING || name === ROUND || name.includes('\u0001'))
-      throw invalid(`A step cannot be named ${shown(name)}. ${UNDONE}`);
-    return turn.ask(make());
+  const asked = (name: string, make: () => AskOf): Promise<unknown> => {
+    const answer = (async () => {
+      checkKey(name, 'name of a step');
+      if (name === UNDOING || name === ROUND || name.includes('\u0001'))
+        throw invalid(`A step cannot be named ${shown(name)}. ${UNDONE}`);
+      return turn.ask(make());
+    })();
+    // The body may wait for something else first, or for nothing: that must not end the process.
+    answer.catch(() => {});
+    return answer;
   };
-  const timer = (name: string, wait: AskOf['wait']) =>
+  const timer = (name: string, wait: () => NonNullable<AskOf['wait']>) =>
     asked(name, () => ({
-      ...{ name, kind: 'z', effect: null, decode: () => undefined },
-      ...(wait && { wait }),
+      ...{ name, kind: 'z', effect: null, decode: () => undefined, wait: wait() },
     }));
 
   const flow = {
@@ -131,14 +135,15 @@ export function flowOf<Signal extends object, Input>(
       });
     },
     sleep: (name: string, duration: Duration) =>
-      timer(name, {
+      timer(name, () => ({
         ms: durationMs(duration, 'the duration of flow.sleep()', { max: MAX_DELAY_MS }),
+      })),
+    until: (name: string, time: Date) =>
+      timer(name, () => {
+        if (!(time instanceof Date) || Number.isNaN(time.getTime()))
+          throw invalid(`The time of flow.until("${name}") must be a valid Date. ${UNDONE}`);
+        return { at: time.toISOString() };
       }),
-    until(name: string, time: Date) {
-      if (!(time instanceof Date) || Number.isNaN(time.getTime()))
-        throw invalid(`The time of flow.until("${name}") must be a valid Date. ${UNDONE}`);
-      return timer(name, { at: time.toISOString() });
-    },
     wait(name: string, signals: string | readonly string[], options?: WaitOptions) {
       return asked(name, () => {
         checkKnown(options, { timeout: true }, `flow.wait("${name}")`, UNDONE);

@@ -4,7 +4,7 @@
  * and is not repeated for it.
  */
 import { Cancel, DeadLetter, HoldfastError, RetryLater, Snooze } from '../../job/errors/errors.js';
-import { describeError, isA } from '../../job/errors/failure.js';
+import { describeError, isA, summaryOf } from '../../job/errors/failure.js';
 import { encodePayload } from '../../job/payload.js';
 import { kept } from '../errors.js';
 import type { StepAbout } from '../flow.js';
@@ -66,15 +66,14 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
         isA(error, Cancel) ||
         isRefused(error) ||
         (spent && attempt >= tries.maxAttempts);
+      const err = summaryOf(describeError(error).message);
       if (final) {
+        turn.of.log.warn({ step: name, attempt, err }, 'a step failed for good');
         await turn.record(marker(null, kept(error)));
         return { how: 'recorded' };
       }
       const ms = delayOf(tries, attempt, error);
-      turn.of.log.warn(
-        { step: name, attempt, retryInMs: ms, err: describeError(error).message },
-        'a step failed',
-      );
+      turn.of.log.warn({ step: name, attempt, retryInMs: ms, err }, 'a step failed');
       if (!spent) attempt--;
       if (ms > SHORT_MS) return { how: 'later', attempt, ms, error: kept(error) };
       await turn.ports.pause(ms, turn.of.signal);

@@ -4,7 +4,7 @@
  * letter names what is undone and what is not, and a retry goes on from there.
  */
 
-import type { UndoReason } from '../errors.js';
+import { thrownAt, type UndoReason } from '../errors.js';
 import type { UndoAbout } from '../flow.js';
 import { type Marker, type NewWait, UNDOING, undoOf } from '../marker.js';
 import type { Ask, Undo } from './ask.js';
@@ -75,7 +75,9 @@ function dead(
   const list = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ') || 'none';
   const cause = 'cancelled' in why ? `It was cancelled: ${why.cancelled}` : `${why.error.message}`;
   const text = `${first}${cause} (undone: ${list(undone.map(({ ask }) => ask.name))}; not undone: ${list(left)})`;
-  return { kind: 'dead', error: new UndoneError(text) };
+  const error = new UndoneError(text);
+  if ('error' in why) thrownAt(error, why.error);
+  return { kind: 'dead', error };
 }
 
 /** The run has failed, and says what it undid. */

@@ -55,7 +55,7 @@ export interface Converted {
 }
 
 const GROUP = 'the group is not moved: only a queue whose keys take turns has groups';
-const DEAD_KEY = 'the unique key of a dead letter is not moved: it stands for nobody';
+const DEAD_KEY = 'the unique key of a dead letter is not moved: a dead letter holds no key here';
 const GIVEN_KEY = 'its own partition key is not moved: --key gives another';
 const CUT = 'the end of its error is not moved: it is too long';
 const FEWER = `more than ${MAX_ATTEMPTS} attempts are not moved: that is the most here`;

@@ -45,11 +45,12 @@ async function show(seen: PartialOverview, out: Call['out']): Promise<void> {
   await out.line('');
   await out.line(workerLine(seen, complete));
   const asleep = seen.queues.reduce((sum, { counts }) => sum + counts.waitingRuns, 0);
+  const approximate = seen.queues.some(({ counts }) => counts.approximate);
   if (asleep > 0)
     await out.line(
-      `${many(asleep, 'run')} of workflows wait for something, and are not pending: holdfast workflows ls`,
+      `${approximate ? '~' : ''}${many(asleep, 'run')} of workflows wait for something, and are not pending: holdfast workflows ls`,
     );
-  if (seen.queues.some(({ counts }) => counts.approximate)) {
+  if (approximate) {
     out.note('~ is an estimate: the queue is too large to count at a glance.');
   }
 }

@@ -13,16 +13,18 @@ import { right, type TableColumn } from '../../print/table.js';
 /** Characters of the line of time. */
 const WIDTH = 30;
 
+export const unknownRun = (id: string, queues: readonly string[]) =>
+  new Failure(
+    `No run ${id} is in ${queues.map((name) => `"${name}"`).join(', ')}, nor in the archive. ` +
+      `holdfast explain ${id} says what that may mean.`,
+  );
+
 export async function run({ args, given, session, out }: Call): Promise<void> {
   const id = oneId(args);
   const queues = await session.queueNames(given.texts('queue'));
   const values = given.flag('values');
   const job = await session.read((db) => showJob(db, session.schema, queues, id, values));
-  if (!job)
-    throw new Failure(
-      `No run ${id} is in ${queues.map((name) => `"${name}"`).join(', ')}, nor in the archive. ` +
-        `holdfast explain ${id} says what that may mean.`,
-    );
+  if (!job) throw unknownRun(id, queues);
   const names = session.names(job.queue);
   const now = await session.read((db) => databaseNow(db, session.schema));
   const found = await session.read((db) => stepsOf(db, names, id, values));

@@ -1,5 +1,6 @@
 /** The locks of a bulk enqueue under unique keys. */
 import type { FunctionFile } from '../../function-file.js';
+import { grantAsUnique } from './grant-as-unique.js';
 
 export const lockUnique: FunctionFile = {
   name: 'lock-unique',
@@ -49,19 +50,5 @@ END
 $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_lock_unique FROM PUBLIC;
 -- Whoever may enqueue under a unique key may do it in bulk.
-DO $do$
-DECLARE
-  holder text;
-BEGIN
-  FOR holder IN
-    SELECT a.grantee::regrole::text
-    FROM pg_proc AS p
-    CROSS JOIN LATERAL aclexplode(p.proacl) AS a
-    WHERE p.oid = 'holdfast.inbox_enqueue_unique'::regproc AND a.grantee <> 0 AND a.grantee <> p.proowner
-  LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION holdfast.inbox_lock_unique TO %s', holder);
-  END LOOP;
-END
-$do$;
-`,
+${grantAsUnique('inbox_lock_unique')}`,
 };

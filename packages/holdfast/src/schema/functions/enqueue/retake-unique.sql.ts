@@ -1,13 +1,14 @@
 /** Unique keys of jobs that come back. */
 import type { FunctionFile } from '../../function-file.js';
+import { grantAsUnique } from './grant-as-unique.js';
 
 export const retakeUnique: FunctionFile = {
   name: 'retake-unique',
   of: 'queue',
   text: `
--- Jobs that a replay brings back stand for their unique keys again, unless another job does. Of several under one key the
--- last does. The row of a key is locked first, in the order of all, and only then it is seen what it stands for. With the
--- rights of the owner, so that whoever may replay needs no others.
+-- A job that a replay brings back takes its unique key again, unless another job has it. Of several jobs with one key, the
+-- last takes it. The row of a key is locked first, in the order of all, and read only then. The function runs with the
+-- rights of the owner, so whoever may replay needs no others.
 CREATE OR REPLACE FUNCTION holdfast.inbox_retake_unique(types text[], keys text[], ids uuid[])
   RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $fn$
@@ -32,19 +33,5 @@ END
 $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.inbox_retake_unique FROM PUBLIC;
 -- Whoever may enqueue under a unique key may bring a job back under it.
-DO $do$
-DECLARE
-  holder text;
-BEGIN
-  FOR holder IN
-    SELECT a.grantee::regrole::text
-    FROM pg_proc AS p
-    CROSS JOIN LATERAL aclexplode(p.proacl) AS a
-    WHERE p.oid = 'holdfast.inbox_enqueue_unique'::regproc AND a.grantee <> 0 AND a.grantee <> p.proowner
-  LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION holdfast.inbox_retake_unique TO %s', holder);
-  END LOOP;
-END
-$do$;
-`,
+${grantAsUnique('inbox_retake_unique')}`,
 };

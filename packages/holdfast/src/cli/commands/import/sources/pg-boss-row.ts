@@ -189,7 +189,7 @@ type Job = Record<string, string | number | boolean | null>;
 /** Higher is first there. */
 const priorityOf = (priority: number) => (priority > 0 ? 1 : priority === 0 ? 2 : 3);
 
-/** Null: it stands for itself. Without a key a policy holds for the whole queue. */
+/** Null: no policy holds it. A policy without a key holds for the whole queue. */
 function singletonOf({ singleton_key: key, singleton_on: slot, policy, name }: Job) {
   if (typeof key === 'string' && key !== '') return key;
   const holds = isSet(slot) || ['short', 'exclusive', ...ONE_AT_A_TIME].includes(`${policy}`);
