@@ -13,6 +13,7 @@ const ENTRIES = {
   adapters: 'enqueue/adapters',
   metrics: 'metrics/index',
   config: 'cli/parse/define-config',
+  projections: 'shapes/projections/index',
   internal: 'internal',
 };
 

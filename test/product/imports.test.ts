@@ -83,6 +83,7 @@ const LEVEL: Readonly<Record<string, number>> = {
   api: 3.5,
   'holdfast.ts': 4,
   'same-version.ts': 4,
+  shapes: 4.5,
   'index.ts': 5,
   'internal.ts': 5,
   cli: 6,
@@ -96,12 +97,16 @@ const LEVEL_NAMES: Readonly<Record<number, string>> = {
   3: 'loops: when to run which verb. No SQL',
   3.5: 'methods: what programs ask and do, behind checked arguments; metrics',
   4: 'the object that `holdfast()` returns; that our packages have one version',
+  4.5: 'shapes: kinds of durable work on the public methods, each an entry of its own',
   5: 'entries: what users import, and what our other packages import',
   6: 'the command line',
 };
 
 /** The rooms of inspect, each of which may import from those before it. */
-const INSPECT = ['reading', 'fleet', 'queue', 'job', 'run', 'explain', 'doctor', 'audit.ts'];
+const INSPECT = [
+  ...['reading', 'fleet', 'queue', 'job', 'run', 'explain', 'projections', 'doctor'],
+  'audit.ts',
+];
 
 /** Loops and faces: they call the verbs, and hold no SQL on the tables. */
 const WITHOUT_SQL = [

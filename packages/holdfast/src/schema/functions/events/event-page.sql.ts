@@ -25,7 +25,8 @@ BEGIN
   RETURN QUERY
   WITH w AS MATERIALIZED (
     SELECT coalesce(until, pg_current_snapshot()) AS snap,
-      coalesce(until_top, (SELECT q.last_value FROM holdfast.event_log_position_seq AS q)) AS upto
+      -- Not last_value of the relation: a plain read may see the value that nextval() writes to the log ahead of itself.
+      coalesce(until_top, pg_sequence_last_value('holdfast.event_log_position_seq'::regclass), 0) AS upto
   )
   SELECT w.snap, w.upto, e.position, e.slice, e.id, e.key, e.type, e.version, e.data, e.headers, e.occurred_at,
     e.written_at
