@@ -4,7 +4,7 @@ import { fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { holdfast } from 'holdfast';
-import { eventLog, projections as admin } from 'holdfast/projections';
+import { projections as admin, eventLog } from 'holdfast/projections';
 import pg from 'pg';
 
 const GOAL = { rebuildPerSecond: 20_000, lagMs: 100 };
@@ -53,12 +53,17 @@ export async function rebuildRate(url, events) {
   const from = performance.now();
   const child = await projector(url);
   for (;;) {
-    const [row] = (await pool.query('SELECT coalesce(sum(applied), 0)::integer AS n FROM holdfast.projection_cursors')).rows;
+    const [row] = (
+      await pool.query(
+        'SELECT coalesce(sum(applied), 0)::integer AS n FROM holdfast.projection_cursors',
+      )
+    ).rows;
     if (row.n >= events) break;
     await sleep(50);
   }
   const seconds = (performance.now() - from) / 1_000;
-  const [sums] = (await pool.query(`SELECT sum(events)::integer AS n FROM bench_model.totals`)).rows;
+  const [sums] = (await pool.query(`SELECT sum(events)::integer AS n FROM bench_model.totals`))
+    .rows;
   if (sums.n !== events) throw new Error(`${sums.n} events in the read model instead of ${events}`);
   await child.end();
   await pool.end();

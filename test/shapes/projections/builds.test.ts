@@ -20,13 +20,15 @@ test('a new version is built from the start beside 8 writers, and readers never 
   const writers = Array.from({ length: 8 }, async (_, w) => {
     for (let n = 0; writing; n++) {
       await orders.append([paid(`key:${w}`, n), paid(`own:${w}:${n % 9}`, n)]);
-      await sleep(20);
+      await sleep(100);
     }
   });
   const seen: number[] = [];
   const reader = (async () => {
     while (writing) {
-      const [row] = (await rows(`SELECT count(*)::integer AS keys FROM order_totals.totals`)) as [{ keys: number }];
+      const [row] = (await rows(`SELECT count(*)::integer AS keys FROM order_totals.totals`)) as [
+        { keys: number },
+      ];
       seen.push(row.keys);
     }
   })();
@@ -50,9 +52,9 @@ test('a new version is built from the start beside 8 writers, and readers never 
   await agreed(rows);
   expect((await all.list('order_totals')).find(({ state }) => state === 'live')?.version).toBe(1);
   expect(await all.remove('order_totals', { version: 2 })).toBe(1);
-  expect(await rows(`SELECT nspname FROM pg_namespace WHERE nspname LIKE 'order_totals%'`)).toEqual([
-    { nspname: 'order_totals' },
-  ]);
+  expect(await rows(`SELECT nspname FROM pg_namespace WHERE nspname LIKE 'order_totals%'`)).toEqual(
+    [{ nspname: 'order_totals' }],
+  );
 });
 
 test('the same code is built anew on request, and pruned events are those that everybody has applied', async () => {

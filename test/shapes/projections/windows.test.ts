@@ -86,7 +86,8 @@ test('every committed event is applied once, in the order of its key, however tr
   let [model, log]: object[][] = [[], []];
   await until(`the read model has all (HOLDFAST_SEED=${seed})`, async () => {
     [model, log] = [await rows(MODEL), await rows(truth)];
-    const count = (of: object[]) => (of as { events: number }[]).reduce((sum, one) => sum + one.events, 0);
+    const count = (of: object[]) =>
+      (of as { events: number }[]).reduce((sum, one) => sum + one.events, 0);
     return count(model as object[]) >= count(log as object[]);
   });
   expect(sorted(model as object[]), `HOLDFAST_SEED=${seed}`).toEqual(sorted(log as object[]));
