@@ -53,6 +53,9 @@ export const resolve = {
     source('holdfast/outbox/redis', 'holdfast/src/shapes/outbox/sinks/redis.ts'),
     source('holdfast/outbox/rabbitmq', 'holdfast/src/shapes/outbox/sinks/rabbitmq.ts'),
     source('holdfast/outbox/kafka', 'holdfast/src/shapes/outbox/sinks/kafka.ts'),
+    source('holdfast/receive', 'holdfast/src/shapes/receive/index.ts'),
+    source('holdfast/webhooks', 'holdfast/src/shapes/webhooks/index.ts'),
+    source('holdfast/projections', 'holdfast/src/shapes/projections/index.ts'),
     source('@holdfast/testing', 'testing/src/index.ts'),
     source('@holdfast/testing/internal', 'testing/src/internal.ts'),
     source('@holdfast/embedded', 'embedded/src/index.ts'),
@@ -113,7 +116,7 @@ export default defineConfig({
       project('timed', {
         include: TIMED,
         isolate: false,
-        maxWorkers: 3,
+        maxWorkers: 6,
         sequence: { groupOrder: 1 },
       }),
     ],

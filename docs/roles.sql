@@ -14,7 +14,8 @@ DO $do$
 DECLARE
   wanted text;
 BEGIN
-  FOREACH wanted IN ARRAY ARRAY['holdfast_producer', 'holdfast_worker', 'holdfast_viewer', 'holdfast_operator'] LOOP
+  FOREACH wanted IN ARRAY ARRAY['holdfast_producer', 'holdfast_worker', 'holdfast_viewer', 'holdfast_operator',
+    'holdfast_sql_worker'] LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = wanted) THEN
       EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
     END IF;
@@ -22,7 +23,8 @@ BEGIN
 END
 $do$;
 
-GRANT USAGE ON SCHEMA holdfast TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator;
+GRANT USAGE ON SCHEMA holdfast TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator,
+  holdfast_sql_worker;
 
 -- What writes and lists call. Everybody may, unless your default privileges say otherwise.
 GRANT EXECUTE ON FUNCTION holdfast.state_fits, holdfast.new_id, holdfast.hash32, holdfast.bucket_of, holdfast.check_job
@@ -100,6 +102,15 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_suspend, holdfast.inbox_arrive, holdfas
 -- of what is written there they can only raise the counts of their own acts.
 GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit(integer) TO holdfast_worker;
+
+-- The worker in another language: it calls the functions of the protocol, and has no right on any table. They run with the
+-- rights of the owner, on every queue. It settles only what the id that it names holds, and an id is as good as a secret: it
+-- is made at random, and only who reads `workers` or the jobs sees it. Give holdfast_producer too, if it enqueues.
+GRANT EXECUTE ON FUNCTION holdfast.worker_register, holdfast.worker_heartbeat, holdfast.worker_hold, holdfast.worker_listen,
+  holdfast.worker_leave,
+  holdfast.worker_claim, holdfast.worker_renew, holdfast.worker_complete, holdfast.worker_complete_many, holdfast.worker_fail,
+  holdfast.worker_dead_letter, holdfast.worker_release, holdfast.worker_snooze, holdfast.worker_cancel
+  TO holdfast_sql_worker, holdfast_worker;
 
 -- The viewer: reads everything, payloads and results included, and writes nothing. To keep these from it,
 -- grant the other columns of inbox and inbox_archive by name instead.

@@ -159,6 +159,25 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.cut_text(words text, most integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+DECLARE
+  mark CONSTANT text := '… [cut, ' || octet_length(words) || ' bytes]';
+BEGIN
+  IF octet_length(words) <= most THEN
+    RETURN words;
+  END IF;
+  words := left(words, most);
+  WHILE octet_length(words) > most - octet_length(mark) LOOP
+    words := left(words, greatest(0, length(words) - greatest(1, (octet_length(words) - most + octet_length(mark)) / 4)));
+  END LOOP;
+  RETURN words || mark;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.dead_letter_hook(of_queue text, job uuid, of_type text, parent jsonb DEFAULT NULL::jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -243,6 +262,82 @@ BEGIN
       INTO due_in_ms, suspects, maintained_ms, recount, unused;
     RETURN NEXT;
   END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.event_fill()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  NEW.bucket := holdfast.bucket_of(NEW.key);
+  NEW.id := coalesce(NEW.id, gen_random_uuid());
+  RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.event_page(log text, first_slice integer, last_slice integer, seen pg_snapshot, mark xid8, top bigint, until pg_snapshot, until_top bigint, after bigint, most integer)
+ RETURNS TABLE(window_until pg_snapshot, window_top bigint, event_position bigint, event_slice smallint, event_id uuid, event_key text, event_type text, event_version integer, event_data jsonb, event_headers jsonb, event_occurred_at timestamp with time zone, event_written_at timestamp with time zone)
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  RETURN QUERY
+  WITH w AS MATERIALIZED (
+    SELECT coalesce(until, pg_current_snapshot()) AS snap,
+      coalesce(until_top, (SELECT q.last_value FROM holdfast.event_log_position_seq AS q)) AS upto
+  )
+  SELECT w.snap, w.upto, e.position, e.slice, e.id, e.key, e.type, e.version, e.data, e.headers, e.occurred_at,
+    e.written_at
+  FROM w LEFT JOIN LATERAL (
+    (SELECT r.* FROM pg_snapshot_xip(seen) AS x(xid), LATERAL (
+      SELECT l.* FROM holdfast.event_log AS l
+      WHERE l.xid = x.xid AND l.position > after AND l.stream = log
+        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      ORDER BY l.position LIMIT most) AS r)
+    UNION ALL
+    (SELECT l.* FROM holdfast.event_log AS l
+      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream = log
+        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      ORDER BY l.position LIMIT most)
+    UNION ALL
+    (SELECT r.* FROM generate_series(first_slice, last_slice) AS s(slice), LATERAL (
+      SELECT l.* FROM holdfast.event_log AS l
+      WHERE l.stream = log AND l.slice = s.slice AND l.position > greatest(top, after) AND l.position <= w.upto
+        AND l.xid > mark AND l.xid >= pg_snapshot_xmax(seen) AND pg_visible_in_snapshot(l.xid, w.snap)
+      ORDER BY l.position LIMIT most) AS r)
+    ORDER BY position LIMIT most
+  ) AS e ON true
+  ORDER BY e.position;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.events_wake()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+AS $function$
+BEGIN
+  IF pg_catalog.pg_try_advisory_lock(TG_RELID::integer, 0) THEN
+    PERFORM pg_catalog.pg_advisory_unlock(TG_RELID::integer, 0);
+    RETURN NULL;
+  END IF;
+  -- Off for two-phase commits, which Postgres refuses after a notification. And a full queue of
+  -- notifications would fail the commit.
+  IF (pg_catalog.current_setting('holdfast.notify', true) OPERATOR(pg_catalog.=) 'off') IS TRUE
+    OR pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.>) 0.5 THEN
+    RETURN NULL;
+  END IF;
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('holdfast_', TG_RELID), '');
+  RETURN NULL;
 END
 $function$;
 
@@ -1711,6 +1806,1001 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_cancel_own(the_worker text, the_ids uuid[], the_generations bigint[], the_facts text)
+ RETURNS TABLE(id uuid)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id IN
+
+WITH gone AS (
+  DELETE FROM holdfast.inbox AS i
+  WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  RETURNING i.*, ((SELECT the_facts::text::jsonb) -> i.id::text ->> 'reason') AS reason
+), effects AS (
+  UPDATE holdfast.inbox_effects AS e SET created_at = now() FROM gone AS g WHERE e.job_id = g.id
+), steps AS (
+  UPDATE holdfast.inbox_steps AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id AND e.check_at IS NOT NULL
+), signals AS (
+  UPDATE holdfast.inbox_signals AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id
+), children AS (
+  UPDATE holdfast.inbox_children AS e SET check_at = now() FROM gone AS g WHERE e.run_id = g.id
+)
+INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key,
+  completed_at, status, last_error, history)
+SELECT id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key,
+  now(), 'cancelled', reason, history
+FROM gone AS i
+WHERE coalesce((SELECT CASE WHEN count(g.parent) > 0 THEN holdfast.children_ended(array_agg(g.id) FILTER (WHERE g.parent IS NOT NULL),
+    array_agg(g.parent) FILTER (WHERE g.parent IS NOT NULL), 'x', NULL) END FROM gone AS g), 0) >= 0
+RETURNING id
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_claim_keyed(the_worker text, the_lease_ms integer, the_number bigint, the_finished bigint[], the_most integer, the_held jsonb, the_types text[], the_versions jsonb, the_buckets integer[], the_after text[], the_until integer[], the_until_keys text[], the_run integer, the_most_rows integer, is_asked boolean, the_soon_ms integer)
+ RETURNS TABLE(epoch bigint, clock bigint, refused jsonb, stop_stretch integer, stop_bucket integer, stop_key text, wanted bigint, held_back text, last_allowed jsonb, due text, due_in_ms bigint, suspects boolean, maintained_ms bigint, recount boolean, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR epoch, clock, refused, stop_stretch, stop_bucket, stop_key, wanted, held_back, last_allowed, due, due_in_ms, suspects, maintained_ms, recount, id, type, version, partition_key, payload, headers, attempts, max_attempts, lease_generation, crashes, created_at, partition_bucket, priority, taken, cursor_at, cursor_position IN
+
+
+WITH RECURSIVE open_queue AS MATERIALIZED (
+  SELECT q.paused_types, q.paused_keys, q.age_after, q.ordering,
+    CASE WHEN q.limits_version > 0 AND the_held::jsonb IS DISTINCT FROM 'false' THEN (
+      SELECT array_agg(coalesce(l.type, '')) FROM holdfast.limits AS l
+      WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)) END AS limited
+  FROM holdfast.queues AS q
+  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering IN ('key', 'key_strict')
+), walk AS (
+  -- One row per chunk: where it ended, and the places of what it would take and of what stands behind.
+  SELECT 0 AS step, 1 AS stretch, (the_buckets::integer[])[1] AS bucket, (the_after::text[])[1] COLLATE "C" AS key,
+    9223372036854775807 AS position, 0::bigint AS run, 0::bigint AS nth, 0 AS head, 32::bigint AS chunk,
+    0::bigint AS seen, 0::bigint AS wanted,
+    NULL::tid[] AS places, NULL::bigint[] AS runs, NULL::tid[] AS behind, NULL::bigint[] AS behind_runs,
+    false AS cut_off, NULL::text[] AS due, the_most::integer AS most
+  WHERE EXISTS (SELECT FROM open_queue)
+  UNION ALL
+  SELECT w.step + 1,
+    -- A chunk that came back short was the last of its stretch, unless it held more than is taken.
+    CASE WHEN k.rows < w.chunk AND w.wanted + k.taken <= w.most THEN w.stretch + 1 ELSE w.stretch END,
+    CASE WHEN k.rows < w.chunk THEN (the_buckets::integer[])[w.stretch + 1] ELSE k.bucket END,
+    CASE WHEN k.rows < w.chunk THEN (the_after::text[])[w.stretch + 1] ELSE k.key END COLLATE "C",
+    -- On from here while a run goes on, else with the next key.
+    CASE WHEN k.rows = w.chunk AND k.goes_on THEN k.position ELSE 9223372036854775807 END,
+    k.run, CASE WHEN k.goes_on THEN k.nth ELSE 0 END, k.head,
+    -- The rest of a run and the row behind it, with more of it at a time where little of what was read is
+    -- taken; little where lines are long and not much is taken of them; never more than what is still
+    -- wanted, and one behind it.
+    greatest(2, least(w.most - w.wanted - k.taken + 1,
+      CASE WHEN k.goes_on AND (w.wanted + k.taken) * 2 > w.seen + k.rows
+          THEN greatest(32, the_run::integer - k.nth + 1)
+        WHEN k.goes_on THEN greatest(32, least(the_run::integer - k.nth + 1, k.nth * 4))
+        WHEN k.taken * 2 <= k.rows AND k.keys < greatest(2, k.rows / 5) THEN 2 ELSE 32 END)),
+    w.seen + k.rows, w.wanted + k.taken,
+    k.places[1 : w.most - w.wanted], k.runs[1 : w.most - w.wanted], k.behind, k.behind_runs,
+    -- It ended with a job that it takes, and has not seen what stands behind that.
+    k.goes_on AND k.rows = w.chunk AND w.wanted + k.taken <= w.most, k.due, w.most
+  FROM walk AS w
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS rows, count(*) FILTER (WHERE j.nth = 1) AS keys,
+      count(*) FILTER (WHERE j.taken) AS taken,
+      max(j.bucket) FILTER (WHERE j.last) AS bucket, max(j.key) FILTER (WHERE j.last) AS key,
+      max(j.position) FILTER (WHERE j.last) AS position, max(j.run) FILTER (WHERE j.last) AS run,
+      max(j.nth) FILTER (WHERE j.last) AS nth, max(j.head) FILTER (WHERE j.last) AS head,
+      bool_or(j.taken) FILTER (WHERE j.last) AS goes_on,
+      array_agg(j.due) FILTER (WHERE j.nth = 1 AND j.due IS NOT NULL) AS due,
+      array_agg(j.place) FILTER (WHERE j.taken) AS places,
+      array_agg(j.run) FILTER (WHERE j.taken) AS runs,
+      -- A row that a live owner holds has no place here: no run of its key is taken.
+      array_agg(CASE WHEN j.kind > 0 THEN j.place END) FILTER (WHERE j.behind) AS behind,
+      array_agg(j.run) FILTER (WHERE j.behind) AS behind_runs
+    FROM (
+      SELECT n.*,
+        n.head > 1 AND (n.nth = 1 OR n.head = 3 AND n.nth <= the_run::integer AND n.position < n.gap)
+          AS taken,
+        n.head > 1 AND (n.kind = 0 OR n.kind > 1 AND n.nth = CASE WHEN n.head = 2 THEN 2
+          WHEN n.position < n.gap THEN the_run::integer + 1
+          -- One that is to be run alone ends a run, and stands behind it.
+          WHEN n.position = n.gap AND n.nth <= the_run::integer + 1 THEN n.nth END) AS behind
+      FROM (
+        SELECT r.bucket, r.key, r.position, r.kind, r.place, r.due,
+          CASE WHEN r.same THEN w.head ELSE first_value(r.kind) OVER q END AS head,
+          CASE WHEN r.same THEN w.run ELSE w.seen + rank() OVER q END AS run,
+          CASE WHEN r.same THEN w.nth ELSE 0 END + row_number() OVER q - rank() OVER q + 1 AS nth,
+          coalesce(min(r.position) FILTER (WHERE r.kind < 3) OVER q, 9223372036854775807) AS gap,
+          lead(true) OVER q IS NULL AS last
+        FROM (
+          SELECT i.ctid AS place, i.partition_bucket AS bucket, i.partition_key COLLATE "C" AS key,
+            i.position, w.nth > 0 AND i.partition_key COLLATE "C" = w.key AS same,
+            -- A head that is due soon: in how many milliseconds, and in which bucket.
+            CASE WHEN i.status = 'pending' AND i.available_at > now()
+              AND i.available_at < now() + the_soon_ms::integer * interval '1 millisecond'
+              THEN ceil(extract(epoch FROM i.available_at - now()) * 1000) || ':' || i.partition_bucket
+            END AS due,
+            -- 0: a live owner holds it. 1: it waits, or is not for us. 2: to be taken alone. 3: ready.
+            CASE WHEN i.status = 'processing' AND i.lease_expires_at > now() THEN 0
+              WHEN i.crashes > 1 THEN 1
+              WHEN (i.version = 1 AND i.type = ANY (the_types::text[])
+        OR i.version <= (the_versions::jsonb -> i.type)::integer) AND (i.type = ANY ((SELECT o.paused_types FROM open_queue AS o)::text[])) IS NOT TRUE
+        AND (i.partition_key = ANY ((SELECT o.paused_keys FROM open_queue AS o)::text[])) IS NOT TRUE THEN
+                CASE WHEN i.status = 'processing' THEN 2
+                  WHEN i.status <> 'pending' OR i.available_at > now() THEN 1
+                  -- One that may well fail again: what follows it is not taken along.
+                  WHEN i.crashes > 0 OR i.attempts > 0 OR (i.type = ANY ((SELECT o.limited FROM open_queue AS o)::text[]) OR '' = ANY ((SELECT o.limited FROM open_queue AS o)::text[])) IS TRUE THEN 2 ELSE 3 END
+              ELSE 1 END AS kind
+          FROM holdfast.inbox AS i
+          WHERE NOT i.parked
+            AND (i.partition_bucket, i.partition_key COLLATE "C", i.position)
+              > (w.bucket, w.key, w.position)
+            AND (i.partition_bucket, i.partition_key COLLATE "C")
+              < ((the_until::integer[])[w.stretch], (the_until_keys::text[])[w.stretch])
+          ORDER BY i.partition_bucket, i.partition_key COLLATE "C", i.position
+          LIMIT w.chunk
+        ) AS r
+        WINDOW q AS (ORDER BY r.bucket, r.key RANGE BETWEEN CURRENT ROW AND CURRENT ROW)
+      ) AS n
+      OFFSET 0
+    ) AS j
+  ) AS k
+  WHERE (w.wanted < w.most AND w.seen < the_most_rows::integer OR w.cut_off)
+    AND w.stretch <= cardinality(the_buckets::integer[])
+), kept AS MATERIALIZED (
+  SELECT l.place, l.run
+  FROM (
+    SELECT l.place, p.run, p.taken, bool_and(coalesce(l.place = p.place, false)) OVER (PARTITION BY p.run) AS whole
+    FROM (
+      SELECT t.place, t.run, true AS taken
+      FROM walk AS w CROSS JOIN LATERAL unnest(w.places, w.runs) AS t(place, run)
+      UNION ALL
+      SELECT b.place, b.run, false
+      FROM walk AS w CROSS JOIN LATERAL unnest(w.behind, w.behind_runs) AS b(place, run)
+      -- Runs are numbered as they come; those beyond the limit are nobody's business.
+      WHERE b.run <= coalesce(w.runs[cardinality(w.runs)], b.run)
+    ) AS p
+    LEFT JOIN LATERAL (
+      SELECT i.ctid AS place FROM holdfast.inbox AS i WHERE i.ctid = p.place FOR UPDATE SKIP LOCKED
+    ) AS l ON true
+  ) AS l
+  WHERE l.whole AND l.taken
+), allowed AS MATERIALIZED (
+  SELECT a.*
+  FROM (
+    SELECT array_agg(p.place) AS places, array_agg(p.type) AS types, array_agg(p.limit_key) AS keys
+    FROM (
+      SELECT k.place, i.type, i.limit_key
+      FROM kept AS k
+      JOIN holdfast.inbox AS i ON i.ctid = k.place
+      WHERE (SELECT o.limited FROM open_queue AS o)::text[] IS NOT NULL AND (i.type = ANY ((SELECT o.limited FROM open_queue AS o)::text[]) OR '' = ANY ((SELECT o.limited FROM open_queue AS o)::text[])) IS TRUE
+      ORDER BY k.run,  i.available_at, i.position
+    ) AS p
+  ) AS c
+  CROSS JOIN LATERAL holdfast.inbox_allow(the_worker::text, the_held::jsonb, c.places, c.types, c.keys) AS a
+  WHERE c.places IS NOT NULL
+), claimed AS (
+  UPDATE holdfast.inbox AS i
+  SET status = 'processing',
+      claimed_by = the_worker::text,
+      claimed_at = now(),
+      lease_expires_at = (SELECT now() + the_lease_ms::integer * interval '1 millisecond'),
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
+      '$[last-19 to last]')
+        ELSE i.history END, isolated = false
+  WHERE i.ctid = ANY (ARRAY(SELECT k.place FROM kept AS k
+    WHERE NOT EXISTS (SELECT FROM allowed AS a WHERE a.place = k.place AND NOT a.ok)))
+  RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position
+), recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
+  SELECT the_worker::text, the_number::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
+), forgotten AS (
+  DELETE FROM holdfast.inbox_claims AS f
+  WHERE f.worker_id = the_worker::text AND f.number = ANY (the_finished::bigint[])
+)
+SELECT f.epoch AS epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock, (SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
+    SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a WHERE a.whole ORDER BY a.type, a.nth) AS r) AS refused, s.stretch AS stop_stretch, coalesce(cut.partition_bucket, s.bucket) AS stop_bucket, coalesce(cut.partition_key, s.key) AS stop_key, s.wanted - (SELECT count(*) FROM allowed AS a WHERE NOT a.ok) AS wanted, (SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.again_ms, -1), i.partition_bucket,
+      CASE WHEN a.whole THEN a.type END), ',')
+    FROM allowed AS a JOIN holdfast.inbox AS i ON i.ctid = a.place WHERE NOT a.ok) AS held_back, (SELECT jsonb_build_array(l.partition_bucket, coalesce(l.group_key, ''), l.partition_key,
+      EXISTS (SELECT FROM allowed AS a JOIN holdfast.inbox AS w ON w.ctid = a.place
+        WHERE NOT a.ok AND a.nth > g.nth AND w.partition_bucket = l.partition_bucket
+          AND (w.group_key, w.partition_key) IS DISTINCT FROM (l.group_key, l.partition_key)))
+    FROM (SELECT a.place, a.nth FROM allowed AS a WHERE a.ok ORDER BY a.nth DESC LIMIT 1) AS g
+    JOIN holdfast.inbox AS l ON l.ctid = g.place) AS last_allowed, (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM walk AS w CROSS JOIN LATERAL unnest(w.due) AS d(due)) AS due, d.due_in_ms AS due_in_ms, d.suspects AS suspects, d.maintained_ms AS maintained_ms, d.recount AS recount, NULL::uuid AS id, NULL::text AS type, NULL::int4 AS version, NULL::text AS partition_key, NULL::jsonb AS payload, NULL::jsonb AS headers, NULL::int4 AS attempts, NULL::int4 AS max_attempts, NULL::int8 AS lease_generation, NULL::int4 AS crashes, NULL::timestamptz AS created_at, NULL::int4 AS partition_bucket, NULL::int2 AS priority, NULL::bool AS taken, NULL::timestamptz AS cursor_at, NULL::int8 AS cursor_position
+FROM holdfast.fleet AS f
+-- The chunk with which it had enough, or the last: one more may have been read for what stands behind.
+LEFT JOIN (
+  SELECT w.* FROM walk AS w
+  ORDER BY w.wanted < w.most, CASE WHEN w.wanted < w.most THEN -w.step ELSE w.step END
+  LIMIT 1
+) AS s ON true
+-- The last chunk may hold more than was asked for: then the walk ended with the last job that it took.
+LEFT JOIN holdfast.inbox AS cut
+  ON s.wanted > s.most AND cut.ctid = s.places[cardinality(s.places)]
+LEFT JOIN LATERAL (
+  SELECT NULL::bigint AS due_in_ms, EXISTS (SELECT FROM holdfast.inbox AS s
+      WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()) AS suspects,
+    (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint AS maintained_ms,
+    q.max_pending IS NOT NULL AND coalesce(q.recount_at <= now(), true) AS recount
+  FROM holdfast.queues AS q WHERE q.name = 'inbox' AND is_asked::boolean OFFSET 0
+) AS d ON true
+WHERE f.one
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts, c.max_attempts, c.lease_generation, c.crashes, c.created_at, c.partition_bucket, c.priority, c.taken, c.cursor_at, c.cursor_position
+FROM claimed AS c
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_claim_rated(the_worker text, the_lease_ms integer, the_number bigint, the_finished bigint[], the_most integer, the_held jsonb, the_types text[], the_versions integer[], the_after text[], the_most_keys integer)
+ RETURNS TABLE(epoch bigint, clock bigint, refused jsonb, jobs_found integer, walked jsonb, walk_ms bigint, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR epoch, clock, refused, jobs_found, walked, walk_ms, id, type, version, partition_key, payload, headers, attempts, max_attempts, lease_generation, crashes, created_at, partition_bucket, priority, taken, cursor_at, cursor_position IN
+
+WITH open_queue AS MATERIALIZED (
+  SELECT q.paused_types, q.paused_keys, q.age_after, q.ordering,
+    CASE WHEN q.limits_version > 0 AND the_held::jsonb IS DISTINCT FROM 'false' THEN (
+      SELECT array_agg(coalesce(l.type, '')) FROM holdfast.limits AS l
+      WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)) END AS limited
+  FROM holdfast.queues AS q
+  WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'none'
+), keys AS MATERIALIZED (
+  SELECT k.*
+  FROM open_queue AS o
+  CROSS JOIN LATERAL holdfast.inbox_rate_keys(the_types::text[], the_versions::integer[], the_after::text[], the_most_keys::integer, the_most::integer,
+    o.paused_types, o.paused_keys) AS k
+), picked AS MATERIALIZED (
+  SELECT k.*, (k.type = ANY ((SELECT o.limited FROM open_queue AS o)::text[]) OR '' = ANY ((SELECT o.limited FROM open_queue AS o)::text[])) IS TRUE AS limited
+  FROM keys AS k
+  WHERE k.place IS NOT NULL
+  ORDER BY k.rank, k.available_at, k.position
+  LIMIT the_most::integer
+), allowed AS MATERIALIZED (
+  SELECT a.*
+  FROM (
+    SELECT array_agg(p.place) AS places, array_agg(p.type) AS types, array_agg(p.limit_key) AS keys
+    FROM (
+      -- The function has snapshots of its own. A row that this statement does not see cannot be taken, so it must not pay.
+      SELECT p.place, p.type, p.key AS limit_key FROM picked AS p
+      JOIN holdfast.inbox AS i ON i.ctid = p.place WHERE p.limited
+      ORDER BY p.rank, p.available_at, p.position
+    ) AS p
+  ) AS c
+  CROSS JOIN LATERAL holdfast.inbox_allow(the_worker::text, the_held::jsonb, c.places, c.types, c.keys) AS a
+  WHERE c.places IS NOT NULL
+), claimed AS (
+  UPDATE holdfast.inbox AS i
+  SET status = 'processing',
+      claimed_by = the_worker::text,
+      claimed_at = now(),
+      lease_expires_at = (SELECT now() + the_lease_ms::integer * interval '1 millisecond'),
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
+      '$[last-19 to last]')
+        ELSE i.history END, isolated = false
+  WHERE i.ctid = ANY (ARRAY(
+    SELECT i.ctid FROM holdfast.inbox AS i
+    WHERE i.ctid = ANY (ARRAY(SELECT p.place FROM picked AS p WHERE NOT p.limited)) AND (i.status = 'pending' OR (i.status = 'processing' AND i.lease_expires_at <= now()))
+        AND (i.partition_key = ANY ((SELECT o.paused_keys FROM open_queue AS o)::text[])) IS NOT TRUE
+    FOR UPDATE SKIP LOCKED
+  ) || ARRAY(SELECT a.place FROM allowed AS a WHERE a.ok))
+  RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position
+), recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
+  SELECT the_worker::text, the_number::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
+), forgotten AS (
+  DELETE FROM holdfast.inbox_claims AS f
+  WHERE f.worker_id = the_worker::text AND f.number = ANY (the_finished::bigint[])
+)
+SELECT f.epoch AS epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock, (SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
+    SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a WHERE a.whole ORDER BY a.type, a.nth) AS r) AS refused, (SELECT count(k.place)::integer FROM keys AS k) AS found, (SELECT jsonb_object_agg(k.type, k.last) FROM (
+    SELECT k.type, CASE WHEN count(DISTINCT k.key) >= the_most_keys::integer THEN max(k.key COLLATE "C") ELSE '' END AS last
+    FROM keys AS k GROUP BY k.type
+  ) AS k) AS walked, least((SELECT min(k.again_ms) FROM keys AS k WHERE k.tokens < 1), (SELECT min(p.again_ms) FROM picked AS p),
+    (SELECT min(a.again_ms) FROM allowed AS a WHERE NOT a.whole)) AS walk_ms, NULL::uuid AS id, NULL::text AS type, NULL::int4 AS version, NULL::text AS partition_key, NULL::jsonb AS payload, NULL::jsonb AS headers, NULL::int4 AS attempts, NULL::int4 AS max_attempts, NULL::int8 AS lease_generation, NULL::int4 AS crashes, NULL::timestamptz AS created_at, NULL::int4 AS partition_bucket, NULL::int2 AS priority, NULL::bool AS taken, NULL::timestamptz AS cursor_at, NULL::int8 AS cursor_position
+FROM holdfast.fleet AS f
+
+WHERE f.one
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts, c.max_attempts, c.lease_generation, c.crashes, c.created_at, c.partition_bucket, c.priority, c.taken, c.cursor_at, c.cursor_position
+FROM claimed AS c
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_claim_suspects(the_worker text, the_lease_ms integer, the_number bigint, the_finished bigint[], the_most integer, the_held jsonb, the_types text[], the_versions jsonb, the_lock integer)
+ RETURNS TABLE(epoch bigint, clock bigint, refused jsonb, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR epoch, clock, refused, id, type, version, partition_key, payload, headers, attempts, max_attempts, lease_generation, crashes, created_at, partition_bucket, priority, taken, cursor_at, cursor_position IN
+
+WITH open_queue AS MATERIALIZED (
+  SELECT q.paused_types, q.paused_keys, q.age_after, q.ordering,
+    CASE WHEN q.limits_version > 0 AND the_held::jsonb IS DISTINCT FROM 'false' THEN (
+      SELECT array_agg(coalesce(l.type, '')) FROM holdfast.limits AS l
+      WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)) END AS limited
+  FROM holdfast.queues AS q
+  WHERE q.name = 'inbox' AND NOT q.paused AND true
+), kept AS MATERIALIZED (
+  SELECT s.place, s.run FROM holdfast.inbox_suspects(the_most::integer, the_types::text[], the_versions::jsonb, the_lock::integer) AS s
+  WHERE EXISTS (SELECT FROM open_queue)
+), allowed AS MATERIALIZED (
+  SELECT a.*
+  FROM (
+    SELECT array_agg(p.place) AS places, array_agg(p.type) AS types, array_agg(p.limit_key) AS keys
+    FROM (
+      SELECT k.place, i.type, i.limit_key
+      FROM kept AS k
+      JOIN holdfast.inbox AS i ON i.ctid = k.place
+      WHERE (SELECT o.limited FROM open_queue AS o)::text[] IS NOT NULL AND (i.type = ANY ((SELECT o.limited FROM open_queue AS o)::text[]) OR '' = ANY ((SELECT o.limited FROM open_queue AS o)::text[])) IS TRUE
+      ORDER BY k.run,  i.available_at, i.position
+    ) AS p
+  ) AS c
+  CROSS JOIN LATERAL holdfast.inbox_allow(the_worker::text, the_held::jsonb, c.places, c.types, c.keys) AS a
+  WHERE c.places IS NOT NULL
+), claimed AS (
+  UPDATE holdfast.inbox AS i
+  SET status = 'processing',
+      claimed_by = the_worker::text,
+      claimed_at = now(),
+      lease_expires_at = (SELECT now() + the_lease_ms::integer * interval '1 millisecond'),
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
+      '$[last-19 to last]')
+        ELSE i.history END, isolated = i.crashes >= 4
+  WHERE i.ctid = ANY (ARRAY(SELECT k.place FROM kept AS k
+    WHERE NOT EXISTS (SELECT FROM allowed AS a WHERE a.place = k.place AND NOT a.ok)))
+  RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position
+), recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs)
+  SELECT the_worker::text, the_number::bigint, array_agg(c.id) FROM claimed AS c HAVING count(*) > 0
+), forgotten AS (
+  DELETE FROM holdfast.inbox_claims AS f
+  WHERE f.worker_id = the_worker::text AND f.number = ANY (the_finished::bigint[])
+)
+SELECT f.epoch AS epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock, (SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
+    SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a WHERE a.whole ORDER BY a.type, a.nth) AS r) AS refused, NULL::uuid AS id, NULL::text AS type, NULL::int4 AS version, NULL::text AS partition_key, NULL::jsonb AS payload, NULL::jsonb AS headers, NULL::int4 AS attempts, NULL::int4 AS max_attempts, NULL::int8 AS lease_generation, NULL::int4 AS crashes, NULL::timestamptz AS created_at, NULL::int4 AS partition_bucket, NULL::int2 AS priority, NULL::bool AS taken, NULL::timestamptz AS cursor_at, NULL::int8 AS cursor_position
+FROM holdfast.fleet AS f
+
+WHERE f.one
+UNION ALL
+SELECT NULL, NULL, NULL, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts, c.max_attempts, c.lease_generation, c.crashes, c.created_at, c.partition_bucket, c.priority, c.taken, c.cursor_at, c.cursor_position
+FROM claimed AS c
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_claim_turns(the_worker text, the_lease_ms integer, the_number bigint, the_finished bigint[], the_most integer, the_held jsonb, the_types text[], the_versions jsonb, the_buckets integer[], the_after text[], the_until integer[], is_again boolean, the_soon_ms integer, the_most_keys integer, is_asked boolean)
+ RETURNS TABLE(epoch bigint, clock bigint, refused jsonb, stop_stretch integer, stop_bucket integer, stop_key text, wanted bigint, held_back text, last_allowed jsonb, due text, due_in_ms bigint, suspects boolean, maintained_ms bigint, recount boolean, busy text, missed bigint, turn bigint, more boolean, id uuid, type text, version integer, partition_key text, payload jsonb, headers jsonb, attempts integer, max_attempts integer, lease_generation bigint, crashes integer, created_at timestamp with time zone, partition_bucket integer, priority smallint, taken boolean, cursor_at timestamp with time zone, cursor_position bigint)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR epoch, clock, refused, stop_stretch, stop_bucket, stop_key, wanted, held_back, last_allowed, due, due_in_ms, suspects, maintained_ms, recount, busy, missed, turn, more, id, type, version, partition_key, payload, headers, attempts, max_attempts, lease_generation, crashes, created_at, partition_bucket, priority, taken, cursor_at, cursor_position IN
+
+WITH open_queue AS MATERIALIZED (
+  SELECT q.paused_types, q.paused_keys, q.age_after, q.ordering,
+    CASE WHEN q.limits_version > 0 AND the_held::jsonb IS DISTINCT FROM 'false' THEN (
+      SELECT array_agg(coalesce(l.type, '')) FROM holdfast.limits AS l
+      WHERE l.queue = 'inbox' AND (l.concurrency IS NOT NULL OR l.rate_limit IS NOT NULL)) END AS limited
+  FROM holdfast.queues AS q
+  WHERE q.name = 'inbox' AND NOT q.paused AND true
+), kept AS MATERIALIZED (
+  SELECT c.*, c.turn AS run FROM holdfast.inbox_turns(the_most::integer, the_types::text[], the_versions::jsonb, the_buckets::integer[], the_after::text[],
+    the_until::integer[], is_again::boolean, the_soon_ms::integer, the_most_keys::integer) AS c
+), allowed AS MATERIALIZED (
+  SELECT a.*
+  FROM (
+    SELECT array_agg(p.place) AS places, array_agg(p.type) AS types, array_agg(p.limit_key) AS keys
+    FROM (
+      SELECT k.place, i.type, i.limit_key
+      FROM kept AS k
+      JOIN holdfast.inbox AS i ON i.ctid = k.place
+      WHERE (SELECT o.limited FROM open_queue AS o)::text[] IS NOT NULL AND (i.type = ANY ((SELECT o.limited FROM open_queue AS o)::text[]) OR '' = ANY ((SELECT o.limited FROM open_queue AS o)::text[])) IS TRUE
+      ORDER BY k.run, i.partition_bucket < (the_buckets::integer[])[1], i.partition_bucket,
+      coalesce(i.group_key, '') COLLATE "C", i.partition_key COLLATE "C", i.available_at, i.position
+    ) AS p
+  ) AS c
+  CROSS JOIN LATERAL holdfast.inbox_allow(the_worker::text, the_held::jsonb, c.places, c.types, c.keys) AS a
+  WHERE c.places IS NOT NULL
+), claimed AS (
+  UPDATE holdfast.inbox AS i
+  SET status = 'processing',
+      claimed_by = the_worker::text,
+      claimed_at = now(),
+      lease_expires_at = (SELECT now() + the_lease_ms::integer * interval '1 millisecond'),
+      lease_generation = i.lease_generation + 1,
+      attempts = i.attempts + CASE WHEN i.status = 'processing' THEN 0 ELSE 1 END,
+      crashes = i.crashes + CASE WHEN i.status = 'processing' AND (i.crashes = 0 OR i.started) THEN 1 ELSE 0 END,
+      started = false,
+      last_error = CASE WHEN i.status = 'processing'
+        THEN 'The worker ' || i.claimed_by || ' vanished while it held this job.' ELSE i.last_error END,
+      history = CASE WHEN i.status = 'processing'
+        THEN jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'vanished', 'spent', false),
+      '$[last-19 to last]')
+        ELSE i.history END, isolated = false
+  FROM kept AS k
+  WHERE i.ctid = k.place AND k.place = ANY (ARRAY(SELECT k.place FROM kept AS k
+    WHERE NOT EXISTS (SELECT FROM allowed AS a WHERE a.place = k.place AND NOT a.ok)))
+  RETURNING i.id, i.type, nullif(i.version, 1) AS version, i.partition_key, i.payload,
+    i.headers, nullif(i.attempts, 1) AS attempts, nullif(i.max_attempts, 5) AS max_attempts,
+    nullif(i.lease_generation, 1) AS lease_generation, nullif(i.crashes, 0) AS crashes,
+    nullif(i.created_at, i.available_at) AS created_at, i.partition_bucket,
+    nullif(i.priority, 2) AS priority,
+    -- Its owner vanished, and this claim was the one to write it down.
+    CASE WHEN i.crashes > 0 AND (i.history -> -1 ->> 'at')::timestamptz = now() THEN true END AS taken,
+    i.available_at AS cursor_at, i.position AS cursor_position, k.turn, k.more
+), recorded AS (
+  INSERT INTO holdfast.inbox_claims (worker_id, number, jobs, buckets)
+  SELECT the_worker::text, the_number::bigint, array_agg(c.id), array_agg(c.partition_bucket::smallint) FROM claimed AS c HAVING count(*) > 0
+), forgotten AS (
+  DELETE FROM holdfast.inbox_claims AS f
+  WHERE f.worker_id = the_worker::text AND f.number = ANY (the_finished::bigint[])
+)
+SELECT f.epoch AS epoch, (SELECT (date_part('epoch', now()) * 1000)::bigint) AS clock, (SELECT jsonb_object_agg(r.type, r.again_ms) FROM (
+    SELECT DISTINCT ON (a.type) a.type, a.again_ms FROM allowed AS a WHERE a.whole ORDER BY a.type, a.nth) AS r) AS refused, s.stop_stretch AS stop_stretch, s.stop_bucket AS stop_bucket, s.stop_place AS stop_key, (SELECT count(p.turn) FROM kept AS p) - (SELECT count(*) FROM allowed AS a WHERE NOT a.ok) AS wanted, (SELECT string_agg(DISTINCT concat_ws(':', coalesce(a.again_ms, -1), i.partition_bucket,
+      CASE WHEN a.whole THEN a.type END), ',')
+    FROM allowed AS a JOIN holdfast.inbox AS i ON i.ctid = a.place WHERE NOT a.ok) AS held_back, (SELECT jsonb_build_array(l.partition_bucket, coalesce(l.group_key, ''), l.partition_key,
+      EXISTS (SELECT FROM allowed AS a JOIN holdfast.inbox AS w ON w.ctid = a.place
+        WHERE NOT a.ok AND a.nth > g.nth AND w.partition_bucket = l.partition_bucket
+          AND (w.group_key, w.partition_key) IS DISTINCT FROM (l.group_key, l.partition_key)))
+    FROM (SELECT a.place, a.nth FROM allowed AS a WHERE a.ok ORDER BY a.nth DESC LIMIT 1) AS g
+    JOIN holdfast.inbox AS l ON l.ctid = g.place) AS last_allowed, (SELECT array_to_string((array_agg(d.due))[1:200], ',') FROM kept AS d WHERE d.due IS NOT NULL) AS due, d.due_in_ms AS due_in_ms, d.suspects AS suspects, d.maintained_ms AS maintained_ms, d.recount AS recount, s.busy AS busy, (SELECT count(k.place) FROM (SELECT k.place FROM kept AS k
+    WHERE NOT EXISTS (SELECT FROM allowed AS a WHERE a.place = k.place AND NOT a.ok)) AS k) - (SELECT count(*) FROM claimed) AS missed, NULL::int8 AS turn, NULL::bool AS more, NULL::uuid AS id, NULL::text AS type, NULL::int4 AS version, NULL::text AS partition_key, NULL::jsonb AS payload, NULL::jsonb AS headers, NULL::int4 AS attempts, NULL::int4 AS max_attempts, NULL::int8 AS lease_generation, NULL::int4 AS crashes, NULL::timestamptz AS created_at, NULL::int4 AS partition_bucket, NULL::int2 AS priority, NULL::bool AS taken, NULL::timestamptz AS cursor_at, NULL::int8 AS cursor_position
+FROM holdfast.fleet AS f
+LEFT JOIN kept AS s ON s.stop_place IS NOT NULL
+LEFT JOIN LATERAL (
+  SELECT NULL::bigint AS due_in_ms, EXISTS (SELECT FROM holdfast.inbox AS s
+      WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()) AS suspects,
+    (extract(epoch FROM now() - q.maintained_at) * 1000)::bigint AS maintained_ms,
+    q.max_pending IS NOT NULL AND coalesce(q.recount_at <= now(), true) AS recount
+  FROM holdfast.queues AS q WHERE q.name = 'inbox' AND is_asked::boolean OFFSET 0
+) AS d ON true
+WHERE f.one
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.turn, c.more, c.id, c.type, c.version, c.partition_key, c.payload, c.headers, c.attempts, c.max_attempts, c.lease_generation, c.crashes, c.created_at, c.partition_bucket, c.priority, c.taken, c.cursor_at, c.cursor_position
+FROM claimed AS c
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_clear_blameless(the_most integer, the_quiet_ms integer)
+ RETURNS TABLE(id uuid, run_at timestamp with time zone, partition_bucket integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, run_at, partition_bucket IN
+
+UPDATE holdfast.inbox AS i
+SET crashes = 1
+WHERE i.ctid = ANY (ARRAY(
+  SELECT s.ctid FROM holdfast.inbox AS s
+  WHERE s.crashes > 1 AND s.crashes < 3 AND s.status = 'pending' AND (s.history -> -1 -> 'together' = 'true') IS TRUE
+    AND NOT EXISTS (SELECT FROM holdfast.inbox AS c
+      WHERE c.crashes > 1 AND c.history -> -1 ->> 'outcome' = 'vanished'
+        AND (c.history -> -1 ->> 'at')::timestamptz > now() - the_quiet_ms::integer * interval '1 millisecond')
+  ORDER BY s.id
+  LIMIT the_most::integer
+  FOR UPDATE SKIP LOCKED))
+RETURNING i.id, i.available_at AS run_at, i.partition_bucket
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_complete(the_worker text, the_ids uuid[], the_generations bigint[], the_results text)
+ RETURNS TABLE(moved integer, id uuid)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR moved, id IN
+
+WITH gone AS (
+  DELETE FROM holdfast.inbox AS i
+  WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  RETURNING id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key, last_error, history, parent
+), archived AS (
+  INSERT INTO holdfast.inbox_archive (id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key,
+  completed_at, status, last_error, history, result)
+SELECT id, created_at, claimed_at, lease_generation, partition_bucket, attempts, max_attempts,
+    version, priority, type, partition_key, payload, headers, idempotency_key, claimed_by, group_key, unique_key,
+  now(), 'completed', last_error, history, CASE WHEN the_results::text IS NOT NULL THEN (SELECT the_results::text::jsonb) -> id::text END
+FROM gone AS i
+  WHERE (SELECT q.archive_retention > '0' FROM holdfast.queues AS q WHERE q.name = 'inbox')
+)
+SELECT m.moved, g.id
+FROM (SELECT count(*)::integer AS moved, CASE WHEN count(g.parent) > 0 THEN holdfast.children_ended(array_agg(g.id) FILTER (WHERE g.parent IS NOT NULL),
+    array_agg(g.parent) FILTER (WHERE g.parent IS NOT NULL), 'c', (SELECT the_results::text::jsonb)) END FROM gone AS g) AS m
+LEFT JOIN gone AS g ON m.moved < cardinality(the_generations::bigint[])
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_dead_letter(the_worker text, the_ids uuid[], the_generations bigint[], the_facts text, the_errors text)
+ RETURNS TABLE(id uuid, status holdfast.inbox_status, untold text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, status, untold IN
+
+UPDATE holdfast.inbox AS i
+SET status = 'dead_letter',
+    available_at = 'infinity',
+    parked = (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    isolated = false,
+    last_error = ((SELECT the_errors::text::jsonb) ->> i.id::text),
+    history = jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'dead_letter', 'error', ((SELECT the_facts::text::jsonb) -> i.id::text ->> 'summary')),
+      '$[last-19 to last]')
+WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+RETURNING i.id, i.status, CASE WHEN i.status = 'dead_letter'
+    THEN holdfast.dead_letter_hook('inbox', i.id, i.type, i.parent) END AS untold
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_fail(the_worker text, the_ids uuid[], the_generations bigint[], the_facts text, the_errors text)
+ RETURNS TABLE(id uuid, status holdfast.inbox_status, woken_at timestamp with time zone, partition_bucket integer, untold text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, status, woken_at, partition_bucket, untold IN
+
+UPDATE holdfast.inbox AS i
+SET status = CASE WHEN i.attempts >= i.max_attempts THEN 'dead_letter' ELSE 'pending' END
+      ::holdfast.inbox_status,
+    available_at = CASE WHEN i.attempts >= i.max_attempts THEN 'infinity'
+      WHEN ((i.available_at > i.claimed_at) IS TRUE) THEN now() ELSE now() + ((SELECT the_facts::text::jsonb) -> i.id::text ->> 'delay')::bigint * interval '1 millisecond' END,
+    parked = i.attempts >= i.max_attempts
+      AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    crashes = 0, isolated = false,
+    last_error = ((SELECT the_errors::text::jsonb) ->> i.id::text),
+    history = jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'failed', 'error', ((SELECT the_facts::text::jsonb) -> i.id::text ->> 'summary')),
+      '$[last-19 to last]')
+WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+RETURNING i.id, i.status, CASE WHEN ((SELECT the_facts::text::jsonb) -> i.id::text ->> 'delay')::bigint > 0 AND i.available_at <= now() THEN i.available_at END AS woken_at, i.partition_bucket, CASE WHEN i.status = 'dead_letter'
+    THEN holdfast.dead_letter_hook('inbox', i.id, i.type, i.parent) END AS untold
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_forget_claims()
+ RETURNS TABLE(forgotten bigint)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR forgotten IN
+
+WITH gone AS (
+  DELETE FROM holdfast.inbox_claims AS c
+  WHERE (c.claimed_at < now() - interval '1 minute' OR NOT EXISTS (
+      SELECT FROM holdfast.workers AS w WHERE w.id = c.worker_id AND w.status <> 'dead'))
+    AND NOT EXISTS (
+      SELECT FROM unnest(c.jobs) AS held(id)
+      -- One value for each, so that it cannot be planned as a join that reads the whole queue.
+      WHERE (SELECT true FROM holdfast.inbox AS i
+        WHERE i.id = held.id AND i.claimed_by = c.worker_id AND i.status = 'processing' LIMIT 1))
+  RETURNING 1
+)
+SELECT count(*) AS forgotten FROM gone
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_forget_workers()
+ RETURNS TABLE(id text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id IN
+
+WITH permits AS (
+  DELETE FROM holdfast.permits AS p
+  WHERE NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = p.worker_id AND w.status <> 'dead')
+    OR NOT EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = p.limit_id)
+)
+DELETE FROM holdfast.workers AS w
+WHERE w.status = 'dead' AND w.last_seen_at < now() - interval '7 days'
+RETURNING w.id
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_isolate(the_worker text, the_id uuid, the_generation bigint, is_alone boolean)
+ RETURNS TABLE(id uuid)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id IN
+
+UPDATE holdfast.inbox AS i
+SET isolated = is_alone::boolean
+WHERE i.id = the_id::uuid
+  AND i.lease_generation = the_generation::bigint
+  AND i.claimed_by = the_worker::text
+  AND i.status = 'processing'
+  AND (i.lease_expires_at > statement_timestamp() OR NOT is_alone::boolean)
+RETURNING i.id
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_mark_started(the_worker text, the_id uuid, the_generation bigint)
+ RETURNS TABLE(id uuid)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id IN
+
+UPDATE holdfast.inbox AS i
+SET started = true
+WHERE i.id = the_id::uuid
+    AND i.lease_generation = the_generation::bigint
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+RETURNING i.id
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_notify_queue(the_since text, the_places text, the_setting text)
+ RETURNS TABLE(sent text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR sent IN
+
+SELECT pg_notify(concat('holdfast_', 'holdfast.inbox'::regclass::oid), concat(
+  floor(date_part('epoch', the_since::text::timestamptz) * 10)::bigint, ':', the_places::text))::text AS sent
+-- A full queue of notifications would undo what was done to the jobs.
+WHERE pg_notification_queue_usage() < 0.5
+  AND current_setting(the_setting::text, true) IS DISTINCT FROM 'off'
+  AND EXISTS (SELECT FROM pg_catalog.pg_trigger AS t
+    WHERE t.tgrelid = 'holdfast.inbox'::regclass AND t.tgname = 'wake' AND t.tgenabled IN ('O', 'A'))
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_recover(the_most integer, the_recoverer text, the_space integer, the_first_page text, the_page_behind text, the_left_types text[])
+ RETURNS TABLE(id uuid, status holdfast.inbox_status, crashes integer, lease_generation bigint, run_at timestamp with time zone, partition_bucket integer, untold text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, status, crashes, lease_generation, run_at, partition_bucket, untold IN
+
+WITH held AS MATERIALIZED (
+  -- A job that was released and claimed again stands in two claims, and a batch must not count it twice.
+  SELECT n.id, n.worker_id, bool_or(n.dead) AS dead
+  FROM (
+    SELECT j.id, c.worker_id, w.status = 'dead' AS dead
+    FROM holdfast.inbox_claims AS c
+    LEFT JOIN holdfast.workers AS w ON w.id = c.worker_id
+    CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+    UNION ALL
+    -- Claims take over any other job whose lease ran out, but no suspect, and its claim's row may be gone: the
+    -- worker had finished that claim when a failover brought the job back, or it committed after its release.
+    SELECT s.id, s.claimed_by, false
+    FROM holdfast.inbox AS s
+    WHERE s.crashes > 1 AND s.status = 'processing' AND s.lease_expires_at <= now()
+    UNION ALL
+    -- What was claimed by hand has no such row, and perhaps nobody who handles it.
+    SELECT p.id, p.claimed_by, false
+    FROM holdfast.inbox AS p
+    WHERE p.ctid >= the_first_page::text::tid AND p.ctid < the_page_behind::text::tid
+      AND p.status = 'processing' AND p.lease_expires_at <= now()
+  ) AS n
+  GROUP BY n.id, n.worker_id
+), orphans AS MATERIALIZED (
+  SELECT o.ctid, h.dead
+  FROM held AS h
+  -- It locks rows, so it cannot be planned as a join that reads the whole queue.
+  CROSS JOIN LATERAL (
+    SELECT i.ctid
+    FROM holdfast.inbox AS i
+    WHERE i.id = h.id AND i.claimed_by = h.worker_id AND i.status = 'processing'
+      AND (i.lease_expires_at <= now() OR h.dead)
+    FOR UPDATE SKIP LOCKED
+  ) AS o
+  LIMIT the_most::integer
+-- A fleet that was away for longer than a lease: nobody was there to declare its workers dead.
+), roll AS MATERIALIZED (
+  SELECT w.id, w.started_at, w.last_seen_at, NOT w.holds_liveness_lock OR w.lock_key::oid IN (
+    SELECT l.objid FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND l.classid = the_space::integer::oid AND l.objsubid = 2 AND l.mode = 'ShareLock'
+      AND l.granted AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
+  ) AS stands
+  FROM holdfast.workers AS w
+  WHERE w.status <> 'dead' AND EXISTS (SELECT FROM orphans AS o WHERE o.dead IS NOT TRUE)
+), together AS MATERIALIZED (
+  SELECT gone.id FROM roll AS gone
+  WHERE NOT gone.stands AND (SELECT count(*) FROM roll AS g WHERE NOT g.stands) > greatest(1, (
+    SELECT count(*) FROM roll AS s WHERE s.stands AND s.started_at <= gone.last_seen_at))
+), blameless AS MATERIALIZED (
+  SELECT t.id FROM together AS t
+  UNION ALL
+  SELECT w.id FROM holdfast.workers AS w
+  WHERE w.status = 'dead' AND w.left_at IS NULL AND w.metadata -> 'vanishedTogether' = 'true'
+    AND EXISTS (SELECT FROM orphans AS o WHERE o.dead)
+)
+UPDATE holdfast.inbox AS i
+SET status = CASE WHEN ((i.isolated AND i.started AND i.claimed_by <> the_recoverer::text AND NOT (i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b)))) AND i.attempts >= i.max_attempts
+      OR ((i.crashes = 0 OR i.started) AND NOT ((i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b))) AND i.crashes > 1)) AND i.crashes + 1 >= 20) THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
+    available_at = CASE WHEN ((i.isolated AND i.started AND i.claimed_by <> the_recoverer::text AND NOT (i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b)))) AND i.attempts >= i.max_attempts
+      OR ((i.crashes = 0 OR i.started) AND NOT ((i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b))) AND i.crashes > 1)) AND i.crashes + 1 >= 20) THEN 'infinity' ELSE i.available_at END,
+    parked = ((i.isolated AND i.started AND i.claimed_by <> the_recoverer::text AND NOT (i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b)))) AND i.attempts >= i.max_attempts
+      OR ((i.crashes = 0 OR i.started) AND NOT ((i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b))) AND i.crashes > 1)) AND i.crashes + 1 >= 20)
+      AND (SELECT q.ordering <> 'key_strict' FROM holdfast.queues AS q WHERE q.name = 'inbox'),
+    attempts = i.attempts - CASE WHEN (i.isolated AND i.started AND i.claimed_by <> the_recoverer::text AND NOT (i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b)))) THEN 0 ELSE 1 END,
+    crashes = i.crashes + CASE WHEN ((i.crashes = 0 OR i.started) AND NOT ((i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b))) AND i.crashes > 1)) THEN 1 ELSE 0 END,
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, isolated = false,
+    last_error = 'The worker ' || i.claimed_by || ' vanished while it held this job.',
+    history = jsonb_path_query_array(
+      coalesce(i.history, '[]') || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'vanished', 'spent', (i.isolated AND i.started AND i.claimed_by <> the_recoverer::text AND NOT (i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b)))),
+        'together', (i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b))) AND (i.crashes < 2 OR (i.history -> -1 -> 'together' = 'true') IS TRUE)),
+      '$[last-19 to last]')
+WHERE i.ctid = ANY (ARRAY(SELECT o.ctid FROM orphans AS o))
+  AND ((i.type = ANY (the_left_types::text[]) OR '' = ANY (the_left_types::text[])) IS NOT TRUE OR ((i.isolated AND i.started AND i.claimed_by <> the_recoverer::text AND NOT (i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b)))) AND i.attempts >= i.max_attempts
+      OR ((i.crashes = 0 OR i.started) AND NOT ((i.claimed_by = ANY (ARRAY(SELECT b.id FROM blameless AS b))) AND i.crashes > 1)) AND i.crashes + 1 >= 20) IS NOT TRUE)
+RETURNING i.id, i.status, i.crashes, i.lease_generation, i.available_at AS run_at, i.partition_bucket,
+  CASE WHEN i.status = 'dead_letter'
+    THEN holdfast.dead_letter_hook('inbox', i.id, i.type, i.parent) END AS untold
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_release(the_worker text, the_ids uuid[], the_generations bigint[])
+ RETURNS TABLE(id uuid, run_at timestamp with time zone, partition_bucket integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, run_at, partition_bucket IN
+
+UPDATE holdfast.inbox AS i
+SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    attempts = greatest(i.attempts - 1, 0), isolated = false
+WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+RETURNING i.id, i.available_at AS run_at, i.partition_bucket
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_renew(the_worker text, the_ids uuid[], the_generations bigint[], the_lease_ms integer)
+ RETURNS TABLE(id uuid, renewed boolean)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, renewed IN
+
+WITH free AS MATERIALIZED (
+  SELECT i.ctid FROM holdfast.inbox AS i
+  WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  FOR NO KEY UPDATE SKIP LOCKED
+), renewed AS (
+  UPDATE holdfast.inbox AS i
+  SET lease_expires_at = now() + the_lease_ms::integer * interval '1 millisecond'
+  WHERE i.ctid = ANY (ARRAY(SELECT ctid FROM free))
+  RETURNING i.id
+)
+SELECT i.id, i.id = ANY (ARRAY(SELECT r.id FROM renewed AS r)) AS renewed
+FROM holdfast.inbox AS i
+WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_snooze(the_worker text, the_ids uuid[], the_generations bigint[], the_facts text)
+ RETURNS TABLE(id uuid, woken_at timestamp with time zone, partition_bucket integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, woken_at, partition_bucket IN
+
+UPDATE holdfast.inbox AS i
+SET status = 'pending', claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
+    attempts = greatest(i.attempts - 1, 0), isolated = false, crashes = 0,
+    available_at = CASE WHEN ((i.available_at > i.claimed_at) IS TRUE) THEN now() ELSE now() + ((SELECT the_facts::text::jsonb) -> i.id::text ->> 'delay')::bigint * interval '1 millisecond' END,
+    history = jsonb_path_query_array(
+      CASE WHEN i.history #>> '{-1,outcome}' = 'snoozed' THEN i.history - (-1) ELSE coalesce(i.history, '[]') END || jsonb_build_object('attempt', i.attempts, 'at', now(), 'worker', i.claimed_by, 'outcome', 'snoozed', 'times', CASE WHEN i.history #>> '{-1,outcome}' = 'snoozed'
+        THEN (i.history #>> '{-1,times}')::integer + 1 ELSE 1 END),
+      '$[last-19 to last]')
+WHERE i.id = ANY (the_ids::uuid[])
+    AND ((i.id, i.lease_generation) IN (SELECT f.id, f.generation FROM unnest(the_ids::uuid[], the_generations::bigint[]) AS f(id, generation))) IS TRUE
+    AND i.claimed_by = the_worker::text
+    AND i.status = 'processing'
+    AND i.lease_expires_at > statement_timestamp()
+RETURNING i.id, CASE WHEN ((SELECT the_facts::text::jsonb) -> i.id::text ->> 'delay')::bigint > 0 AND i.available_at <= now() THEN i.available_at END AS woken_at, i.partition_bucket
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_sweep_workers(the_ttl_ms integer, the_sweeper text)
+ RETURNS TABLE(id text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id IN
+
+UPDATE holdfast.workers AS w
+SET status = 'dead'
+WHERE w.status IN ('alive', 'draining')
+  AND w.id <> the_sweeper::text
+  -- Its own TTL may be longer than that of the one who judges.
+  AND w.last_seen_at < now() - interval '1 millisecond' * greatest(the_ttl_ms::integer,
+    CASE WHEN jsonb_typeof(w.metadata -> 'ttlMs') = 'number'
+      THEN least((w.metadata ->> 'ttlMs')::numeric, 86400000) END,
+    CASE WHEN w.last_seen_at = w.started_at
+      AND NOT EXISTS (SELECT FROM holdfast.inbox_claims AS c WHERE c.worker_id = w.id) THEN 60000 END)
+  AND pg_postmaster_start_time() < now() - the_ttl_ms::integer * interval '1 millisecond'
+RETURNING w.id
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_take_pages(the_pages bigint)
+ RETURNS TABLE(page bigint, page_after bigint)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR page, page_after IN
+
+WITH size AS MATERIALIZED (
+  SELECT pg_relation_size('holdfast.inbox'::regclass) / current_setting('block_size')::integer AS pages
+), begin AS MATERIALIZED (
+  SELECT CASE WHEN b.page < s.pages THEN b.page ELSE 0 END AS page, s.pages
+  FROM size AS s
+  CROSS JOIN LATERAL (
+    SELECT coalesce((q.serviced_at ->> 'page')::bigint, 0) AS page FROM holdfast.queues AS q WHERE q.name = 'inbox'
+  ) AS b
+), moved AS (
+  UPDATE holdfast.queues AS q
+  SET serviced_at = q.serviced_at || jsonb_build_object('page', (SELECT b.page FROM begin AS b) + the_pages::bigint)
+  WHERE q.name = 'inbox' AND (SELECT b.pages FROM begin AS b) > the_pages::bigint
+)
+SELECT b.page, b.page + the_pages::bigint AS page_after FROM begin AS b
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_wake()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1786,6 +2876,416 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_work(the_worker text, the_most integer, the_lease_ms integer, the_handled jsonb, the_others bigint, the_place jsonb)
+ RETURNS TABLE(id uuid, type text, version integer, payload jsonb, headers jsonb, partition_key text, generation bigint, attempt integer, max_attempts integer, priority integer, crashes integer, created_at timestamp with time zone, lease_expires_at timestamp with time zone)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+  queue holdfast.queues;
+  mine  record;
+  got   record;
+  jobs  uuid[];
+BEGIN
+  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT h.* INTO mine FROM holdfast.inbox_worker_holds(the_worker) AS h;
+  IF queue.paused OR mine.alone THEN
+    RETURN;
+  END IF;
+  SELECT s.* INTO got
+  FROM holdfast.inbox_work_suspects(the_worker, the_lease_ms, the_most, the_handled, mine.held + the_others > 0) AS s;
+  jobs := got.jobs;
+  IF NOT got.ends AND cardinality(jobs) < the_most THEN
+    jobs := jobs || holdfast.inbox_work_ordered(the_worker, the_lease_ms, mine.finished, the_most - cardinality(jobs), the_handled,
+      queue.ordering, queue.age_after, the_place);
+  END IF;
+  -- It starts what it got: what crashed a worker before is to blame for the next crash.
+  UPDATE holdfast.inbox AS i SET started = true WHERE i.id = ANY (jobs) AND i.crashes > 0;
+  RETURN QUERY
+  SELECT i.* FROM unnest(jobs) WITH ORDINALITY AS j(id, nth)
+  CROSS JOIN LATERAL (
+    SELECT i.id, i.type, i.version::integer, i.payload, i.headers, i.partition_key, i.lease_generation, i.attempts,
+      i.max_attempts::integer, i.priority::integer, i.crashes, i.created_at, i.lease_expires_at
+    FROM holdfast.inbox AS i WHERE i.id = j.id LIMIT 1
+  ) AS i
+  ORDER BY j.nth;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_work_keys(the_worker text, the_lease_ms integer, the_finished bigint[], the_most integer, the_handled jsonb, INOUT place jsonb, OUT jobs uuid[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  start     integer;
+  froms     integer[];
+  afters    text[];
+  untils    integer[];
+  until_keys text[];
+  one       record;
+BEGIN
+  jobs := '{}';
+  start := coalesce((place ->> 0)::integer, floor(random() * 1024)::integer);
+  froms := ARRAY[start, 0];
+  afters := ARRAY[coalesce(place ->> 1, ''), ''];
+  untils := ARRAY[1024, start];
+  -- Up to and with the key behind which it begins.
+  until_keys := ARRAY['', coalesce(place ->> 1 || chr(1), '')];
+  FOR step IN 1 .. 10 LOOP
+    SELECT array_agg(c.id ORDER BY c.partition_bucket, c.partition_key COLLATE "C", c.cursor_position)
+        FILTER (WHERE c.id IS NOT NULL) AS ids,
+      max(c.stop_stretch) AS stretch, max(c.stop_bucket) AS bucket, max(c.stop_key) AS behind
+    INTO one
+    FROM holdfast.inbox_verb_claim_keyed(the_worker, the_lease_ms, nextval('holdfast.inbox_position_seq'), the_finished,
+      the_most - cardinality(jobs), NULL, ARRAY(SELECT jsonb_object_keys(the_handled)), the_handled, froms, afters, untils,
+      until_keys, 1, 1000, false, 0) AS c;
+    jobs := jobs || coalesce(one.ids, '{}');
+    IF one.behind IS NULL OR one.stretch > cardinality(froms) THEN
+      place := NULL;
+      RETURN;
+    END IF;
+    froms := array_prepend(one.bucket, froms[one.stretch + 1 :]);
+    afters := array_prepend(one.behind, afters[one.stretch + 1 :]);
+    untils := untils[one.stretch :];
+    until_keys := until_keys[one.stretch :];
+    place := jsonb_build_array(one.bucket, one.behind);
+    EXIT WHEN cardinality(jobs) >= the_most;
+    the_finished := '{}';
+  END LOOP;
+  IF cardinality(jobs) >= the_most THEN
+    place := NULL;
+  END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_work_ordered(the_worker text, the_lease_ms integer, the_finished bigint[], the_most integer, the_handled jsonb, the_ordering holdfast.ordering, the_age interval, the_place jsonb)
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  jobs  uuid[] := '{}';
+  more  uuid[];
+  place jsonb := the_place;
+  -- Half of the claims begin with the keys of rates, so that neither waits for the other.
+  first boolean := random() < 0.5;
+BEGIN
+  IF the_ordering = 'turns' THEN
+    SELECT t.jobs, t.place INTO jobs, place
+    FROM holdfast.inbox_work_turns(the_worker, the_lease_ms, the_finished, the_most, the_handled, the_place) AS t;
+  ELSIF the_ordering <> 'none' THEN
+    SELECT k.jobs, k.place INTO jobs, place
+    FROM holdfast.inbox_work_keys(the_worker, the_lease_ms, the_finished, the_most, the_handled, the_place) AS k;
+  ELSE
+    IF first THEN
+      SELECT r.jobs, r.place INTO jobs, place
+      FROM holdfast.inbox_work_rates(the_worker, the_lease_ms, '{}', the_most, the_handled, the_place) AS r;
+    END IF;
+    IF the_age IS NOT NULL AND random() < 0.25 AND cardinality(jobs) < the_most THEN
+      jobs := jobs || holdfast.inbox_work_time(the_worker, the_lease_ms, '{}', the_most - cardinality(jobs), the_handled, true);
+    END IF;
+    IF cardinality(jobs) < the_most THEN
+      jobs := jobs || holdfast.inbox_work_time(the_worker, the_lease_ms, the_finished, the_most - cardinality(jobs), the_handled, false);
+    END IF;
+    IF NOT first AND cardinality(jobs) < the_most THEN
+      SELECT r.jobs, r.place INTO more, place
+      FROM holdfast.inbox_work_rates(the_worker, the_lease_ms, '{}', the_most - cardinality(jobs), the_handled, the_place) AS r;
+      jobs := jobs || more;
+    END IF;
+  END IF;
+  IF place IS DISTINCT FROM the_place THEN
+    UPDATE holdfast.workers AS w SET metadata = jsonb_set(w.metadata, '{places}',
+      coalesce(w.metadata -> 'places', '{}') || jsonb_build_object('inbox', place))
+    WHERE w.id = the_worker;
+  END IF;
+  RETURN jobs;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_work_rates(the_worker text, the_lease_ms integer, the_finished bigint[], the_most integer, the_handled jsonb, INOUT place jsonb, OUT jobs uuid[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  one record;
+BEGIN
+  jobs := '{}';
+  IF NOT EXISTS (SELECT FROM jsonb_object_keys(the_handled) AS t(type) CROSS JOIN LATERAL (
+    SELECT FROM holdfast.inbox AS i WHERE i.type COLLATE "C" = t.type AND i.limit_key IS NOT NULL AND i.crashes < 2 LIMIT 1) AS i) THEN
+    place := NULL;
+    RETURN;
+  END IF;
+  place := (SELECT jsonb_object_agg(t.type, coalesce(place ->> t.type, '')) FROM jsonb_object_keys(the_handled) AS t(type));
+  FOR step IN 1 .. 10 LOOP
+    SELECT array_agg(c.id ORDER BY coalesce(c.priority, 2), c.cursor_at, c.cursor_position) FILTER (WHERE c.id IS NOT NULL) AS ids,
+      (array_agg(c.walked) FILTER (WHERE c.walked IS NOT NULL))[1] AS walked
+    INTO one
+    FROM holdfast.inbox_verb_claim_rated(the_worker, the_lease_ms, nextval('holdfast.inbox_position_seq'), the_finished,
+      the_most - cardinality(jobs), NULL, ARRAY(SELECT p.key FROM jsonb_each_text(place) AS p ORDER BY p.key),
+      ARRAY(SELECT (the_handled ->> p.key)::integer FROM jsonb_each_text(place) AS p ORDER BY p.key),
+      ARRAY(SELECT p.value FROM jsonb_each_text(place) AS p ORDER BY p.key), 1000) AS c;
+    jobs := jobs || coalesce(one.ids, '{}');
+    place := (SELECT jsonb_object_agg(w.key, w.value) FROM jsonb_each_text(one.walked) AS w WHERE w.value <> '');
+    EXIT WHEN place IS NULL OR cardinality(jobs) >= the_most;
+    the_finished := '{}';
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_work_suspects(the_worker text, the_lease_ms integer, the_most integer, the_handled jsonb, is_busy boolean, OUT jobs uuid[], OUT ends boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  one  record;
+BEGIN
+  jobs := '{}';
+  ends := false;
+  SELECT count(*) AS due, count(*) FILTER (WHERE s.crashes >= 4) AS alone INTO one
+  FROM (SELECT s.crashes FROM holdfast.inbox AS s
+    WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now() AND the_handled ? s.type LIMIT 1000) AS s;
+  IF one.due = 0 THEN
+    RETURN;
+  ELSIF is_busy AND one.alone > 0 AND holdfast.inbox_worker_drains(the_worker) THEN
+    ends := true;
+    RETURN;
+  ELSIF is_busy AND one.alone > 0 AND EXISTS (SELECT FROM holdfast.inbox AS s WHERE s.crashes >= 4 AND s.crashes > 1
+    AND s.status = 'pending' AND greatest(s.available_at, (s.history -> -1 ->> 'at')::timestamptz) > now() - interval '30 seconds') THEN
+    -- A worker that holds nothing takes it.
+    RETURN;
+  END IF;
+  SELECT coalesce(array_agg(c.id) FILTER (WHERE c.id IS NOT NULL), '{}'), coalesce(bool_or(c.crashes >= 4), false)
+  INTO jobs, ends
+  FROM holdfast.inbox_verb_claim_suspects(the_worker, the_lease_ms, nextval('holdfast.inbox_position_seq'), '{}', the_most,
+    NULL, ARRAY(SELECT jsonb_object_keys(the_handled)), the_handled, 1997666272) AS c;
+  IF ends AND is_busy THEN
+    -- It has waited for long enough: it runs beside others, and a crash spends no attempt.
+    UPDATE holdfast.inbox AS i SET isolated = false WHERE i.id = ANY (jobs) AND i.isolated;
+    ends := false;
+  END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_work_time(the_worker text, the_lease_ms integer, the_finished bigint[], the_most integer, the_handled jsonb, is_aged boolean)
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  jobs       uuid[] := '{}';
+  types      text[];
+  versions   integer[];
+  priorities smallint[];
+  ats        timestamptz[];
+  positions  bigint[];
+  line_rows  integer[];
+  one        record;
+BEGIN
+  SELECT array_agg(t.key), array_agg(v.version), array_agg(p.priority::smallint), array_agg('-infinity'::timestamptz),
+    array_agg(0), array_agg(the_most + 32)
+  INTO types, versions, priorities, ats, positions, line_rows
+  FROM jsonb_each_text(the_handled) AS t CROSS JOIN LATERAL generate_series(1, t.value::integer) AS v(version)
+  CROSS JOIN generate_series(1, 4) AS p(priority);
+  FOR step IN 1 .. 20 LOOP
+    SELECT array_agg(c.id ORDER BY CASE WHEN is_aged THEN 0 ELSE coalesce(c.priority, 2) END, c.cursor_at, c.cursor_position)
+        FILTER (WHERE c.id IS NOT NULL) AS ids,
+      max(c.cut_line) AS line, max(c.cut_at) AS at, max(c.cut_position) AS place,
+      coalesce((array_agg(c.refused) FILTER (WHERE c.refused IS NOT NULL))[1], '{}') AS refused
+    INTO one
+    FROM holdfast.inbox_claim(the_worker, the_lease_ms, nextval('holdfast.inbox_position_seq'), the_finished,
+      the_most - cardinality(jobs), NULL, types, versions, priorities, ats, positions, line_rows, is_aged, 0, false) AS c;
+    jobs := jobs || coalesce(one.ids, '{}');
+    EXIT WHEN one.line IS NULL OR cardinality(jobs) >= the_most;
+    the_finished := '{}';
+    ats[one.line] := one.at;
+    positions[one.line] := one.place;
+    line_rows[one.line] := least(1000, 2 * line_rows[one.line]);
+    -- No limit allows more of these now.
+    ats := ARRAY(SELECT CASE WHEN one.refused ? l.type THEN 'infinity' ELSE l.at END
+      FROM unnest(types, ats) WITH ORDINALITY AS l(type, at, nth) ORDER BY l.nth);
+  END LOOP;
+  RETURN jobs;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_work_turns(the_worker text, the_lease_ms integer, the_finished bigint[], the_most integer, the_handled jsonb, INOUT place jsonb, OUT jobs uuid[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  start  integer;
+  froms  integer[];
+  afters text[];
+  untils integer[];
+  one    record;
+BEGIN
+  jobs := '{}';
+  start := coalesce((place ->> 0)::integer, floor(random() * 1024)::integer);
+  froms := ARRAY[start, 0];
+  afters := ARRAY[coalesce(place ->> 1, ''), ''];
+  untils := ARRAY[1024, start];
+  FOR step IN 1 .. 10 LOOP
+    SELECT array_agg(c.id ORDER BY c.turn, c.cursor_at, c.cursor_position) FILTER (WHERE c.id IS NOT NULL) AS ids,
+      max(c.stop_stretch) AS stretch, max(c.stop_bucket) AS bucket, max(c.stop_key) AS behind
+    INTO one
+    FROM holdfast.inbox_verb_claim_turns(the_worker, the_lease_ms, nextval('holdfast.inbox_position_seq'), the_finished,
+      the_most - cardinality(jobs), NULL, ARRAY(SELECT jsonb_object_keys(the_handled)), the_handled, froms, afters, untils,
+      step = 1 AND place IS NULL, 0, 1000, false) AS c;
+    jobs := jobs || coalesce(one.ids, '{}');
+    IF one.behind IS NULL OR one.stretch > cardinality(froms) THEN
+      place := NULL;
+      RETURN;
+    END IF;
+    froms := array_prepend(one.bucket, froms[one.stretch + 1 :]);
+    afters := array_prepend(one.behind, afters[one.stretch + 1 :]);
+    untils := untils[one.stretch :];
+    place := jsonb_build_array(one.bucket, one.behind);
+    EXIT WHEN cardinality(jobs) >= the_most;
+    the_finished := '{}';
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_worker_drains(the_worker text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  RETURN EXISTS (SELECT FROM holdfast.inbox AS s
+      WHERE s.crashes >= 4 AND s.crashes > 1 AND s.status = 'pending'
+        AND greatest(s.available_at, (s.history -> -1 ->> 'at')::timestamptz) BETWEEN now() - interval '30 seconds' AND now())
+    AND the_worker = (
+      SELECT min(w.id) FROM holdfast.workers AS w WHERE w.status = 'alive' AND w.handles ? 'inbox'
+      HAVING bool_and((w.metadata ? 'sqlProtocol') IS TRUE));
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_worker_holds(the_worker text, OUT held bigint, OUT alone boolean, OUT finished bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  SELECT coalesce(sum(n.held), 0), coalesce(bool_or(n.alone), false), coalesce(array_agg(n.number) FILTER (WHERE n.held = 0), '{}')
+  INTO held, alone, finished
+  FROM (
+    SELECT c.number, count(i.id) AS held, bool_or(i.isolated) AS alone
+    FROM holdfast.inbox_claims AS c
+    CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+    -- One row for each, so it cannot be planned as a join that reads the whole queue.
+    LEFT JOIN LATERAL (
+      SELECT i.id, i.isolated FROM holdfast.inbox AS i
+      WHERE i.id = j.id AND i.claimed_by = c.worker_id AND i.status = 'processing' LIMIT 1
+    ) AS i ON true
+    WHERE c.worker_id = the_worker
+    GROUP BY c.number
+  ) AS n;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_worker_maintain(the_worker text, the_ttl_ms integer, may_sweep boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  pages record;
+  back  record;
+BEGIN
+  -- What waits, where a queue has a limit. It is counted about once a second in the whole fleet.
+  PERFORM holdfast.inbox_count_waiting();
+  IF EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND (q.maintained_at > clock_timestamp() - interval '25 seconds'
+      OR (q.serviced_at ->> 'protocol')::timestamptz > clock_timestamp() - least(10000, the_ttl_ms / 3) * interval '1 millisecond'))
+    OR NOT pg_try_advisory_xact_lock(1997666273, 'holdfast.inbox'::regclass::oid::integer) THEN
+    RETURN;
+  END IF;
+  UPDATE holdfast.queues AS q SET serviced_at = q.serviced_at || jsonb_build_object('protocol', clock_timestamp()) WHERE q.name = 'inbox';
+  IF may_sweep THEN
+    PERFORM holdfast.inbox_verb_sweep_workers(the_ttl_ms, the_worker);
+  END IF;
+  SELECT p.page, p.page_after INTO pages FROM holdfast.inbox_verb_take_pages(2000) AS p;
+  SELECT min(r.run_at) FILTER (WHERE r.status = 'pending') AS since INTO back
+  FROM holdfast.inbox_verb_recover(1000, the_worker, holdfast.lock_number(concat('hold', 'fast.liveness.', (SELECT n.nspname FROM pg_class AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = 'holdfast.workers'::regclass))), format('(%s,0)', pages.page), format('(%s,0)', pages.page_after),
+    '{}') AS r;
+  IF back.since IS NOT NULL THEN
+    PERFORM holdfast.inbox_verb_notify_queue(back.since::text, '*', 'holdfast.notify');
+  END IF;
+  PERFORM holdfast.inbox_verb_clear_blameless(1000, 2000);
+  PERFORM holdfast.inbox_verb_forget_claims();
+  PERFORM holdfast.inbox_verb_forget_workers();
+  -- Whole segments of the archive that are past the retention.
+  PERFORM holdfast.inbox_prune_archive();
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_worker_release(the_worker text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  ids    uuid[];
+  fences bigint[];
+  one    record;
+BEGIN
+  SELECT array_agg(i.id ORDER BY i.id), array_agg(i.lease_generation ORDER BY i.id) INTO ids, fences
+  FROM (SELECT DISTINCT j.id FROM holdfast.inbox_claims AS c CROSS JOIN LATERAL unnest(c.jobs) AS j(id)
+    WHERE c.worker_id = the_worker) AS j
+  CROSS JOIN LATERAL (SELECT i.id, i.lease_generation FROM holdfast.inbox AS i
+    WHERE i.id = j.id AND i.claimed_by = the_worker AND i.status = 'processing' LIMIT 1) AS i;
+  SELECT count(*) AS released, min(r.run_at) AS woken INTO one FROM holdfast.inbox_verb_release(the_worker, ids, fences) AS r;
+  IF one.released > 0 THEN
+    PERFORM holdfast.inbox_verb_notify_queue(one.woken::text, '*', 'holdfast.notify');
+  END IF;
+  RETURN one.released;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_worker_settle(the_verb text, the_worker text, the_id uuid, the_generation bigint, said text, delay_ms bigint)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  ids    CONSTANT uuid[] := ARRAY[the_id];
+  fences CONSTANT bigint[] := ARRAY[the_generation];
+  one    record;
+  error  text := holdfast.cut_text(said, 8192);
+  facts  text;
+BEGIN
+  IF the_verb = 'fail' AND delay_ms IS NULL THEN
+    delay_ms := floor(random() * least(3600000, 1000 * 2 ^ least(32, (
+      SELECT i.attempts FROM holdfast.inbox AS i WHERE i.id = the_id))));
+  END IF;
+  facts := jsonb_build_object(the_id, jsonb_build_object('delay', coalesce(delay_ms, 0), 'reason', error,
+    'summary', CASE WHEN length(split_part(error, chr(10), 1)) > 300
+      THEN left(error, 299) || '…' ELSE split_part(error, chr(10), 1) END));
+  CASE the_verb
+    WHEN 'complete' THEN
+      SELECT 'completed' AS state, NULL::timestamptz AS woken INTO one
+      FROM holdfast.inbox_verb_complete(the_worker, ids, fences,
+        CASE WHEN said IS NOT NULL THEN jsonb_build_object(the_id, said::jsonb)::text END) AS m WHERE m.moved = 1;
+    WHEN 'fail' THEN
+      SELECT f.status::text AS state, f.woken_at AS woken, f.partition_bucket AS bucket, f.untold INTO one
+      FROM holdfast.inbox_verb_fail(the_worker, ids, fences, facts, jsonb_build_object(the_id, error)::text) AS f;
+      PERFORM holdfast.warn_untold(the_id, one.untold);
+    WHEN 'dead_letter' THEN
+      SELECT d.status::text AS state, NULL::timestamptz AS woken, d.untold INTO one
+      FROM holdfast.inbox_verb_dead_letter(the_worker, ids, fences, facts, jsonb_build_object(the_id, error)::text) AS d;
+      PERFORM holdfast.warn_untold(the_id, one.untold);
+    WHEN 'release' THEN
+      SELECT 'pending' AS state, r.run_at AS woken, r.partition_bucket AS bucket INTO one
+      FROM holdfast.inbox_verb_release(the_worker, ids, fences) AS r;
+    WHEN 'snooze' THEN
+      SELECT 'pending' AS state, s.woken_at AS woken, s.partition_bucket AS bucket INTO one
+      FROM holdfast.inbox_verb_snooze(the_worker, ids, fences, facts) AS s;
+    WHEN 'cancel' THEN
+      SELECT 'cancelled' AS state, NULL::timestamptz AS woken INTO one
+      FROM holdfast.inbox_verb_cancel_own(the_worker, ids, fences, facts) AS c;
+  END CASE;
+  IF one.woken IS NOT NULL THEN
+    -- Cursors of others have passed it.
+    PERFORM holdfast.inbox_verb_notify_queue(one.woken::text, one.bucket::text, 'holdfast.notify');
+  END IF;
+  RETURN coalesce(one.state, 'lost');
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.keep_young()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1813,6 +3313,12 @@ BEGIN
   RETURN NULL;
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION holdfast.lock_number(key text)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$SELECT ((holdfast.hash32(key) + 2147483648) % 4294967296 - 2147483648)::integer$function$;
 
 CREATE OR REPLACE FUNCTION holdfast.prune_audit(most integer)
  RETURNS bigint
@@ -1978,6 +3484,431 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.warn_untold(job uuid, why text)
+ RETURNS void
+ LANGUAGE plpgsql
+ STRICT
+AS $function$
+BEGIN
+  RAISE WARNING 'the dead letter % was written without its onDeadLetter job: %', job, why;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_cancel(worker text, job uuid, generation bigint, reason text, queue text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  RETURN holdfast.worker_settle('cancel', worker, job, generation, queue, reason, 0);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_claim(worker text, queue text DEFAULT 'inbox'::text, most integer DEFAULT 1, lease interval DEFAULT '00:01:30'::interval, types text[] DEFAULT NULL::text[])
+ RETURNS TABLE(id uuid, type text, version integer, payload jsonb, headers jsonb, partition_key text, generation bigint, attempt integer, max_attempts integer, priority integer, crashes integer, created_at timestamp with time zone, lease_expires_at timestamp with time zone)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_variable
+DECLARE
+  me      record;
+  other   text;
+  it      record;
+  handled jsonb;
+  others  bigint := 0;
+BEGIN
+  SELECT w.status, w.handles, nullif(w.metadata -> 'places' -> queue, 'null') AS place INTO me
+  FROM holdfast.workers AS w WHERE w.id = worker AND w.metadata ? 'sqlProtocol';
+  IF NOT FOUND OR me.status = 'dead' THEN
+    RAISE EXCEPTION 'the worker % is dead or was never registered: it claims nothing, and what it held is lost', quote_nullable(worker)
+      USING ERRCODE = 'HF008', HINT = 'Call worker_register() again, and go on under the new id.';
+  ELSIF me.handles -> queue IS NULL OR NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = queue) THEN
+    RAISE EXCEPTION 'the worker % does not serve queue %: nothing was claimed', worker, quote_nullable(queue)
+      USING ERRCODE = 'HF002', HINT = 'Name the queue in worker_register().';
+  ELSIF most IS NULL OR most NOT BETWEEN 1 AND 1000 OR lease IS NULL OR lease < '1 second' OR lease > '1 day' THEN
+    RAISE EXCEPTION 'most or lease is out of range: nothing was claimed'
+      USING ERRCODE = 'HF002', HINT = 'Give 1 to 1000 jobs, and a lease of 1 second to 1 day.';
+  END IF;
+  SELECT jsonb_object_agg(h.key, h.value) INTO handled FROM jsonb_each(me.handles -> queue) AS h
+  WHERE (h.key = ANY (types)) IS NOT FALSE;
+  IF me.status <> 'alive' OR handled IS NULL THEN
+    RETURN;
+  END IF;
+  -- What runs alone runs alone in its process, whatever the queue is.
+  FOR other IN SELECT q.name FROM jsonb_object_keys(me.handles) AS h(name) JOIN holdfast.queues AS q ON q.name = h.name
+    WHERE h.name <> queue ORDER BY 1
+  LOOP
+    EXECUTE format('SELECT h.held, h.alone FROM holdfast.%I(%L) AS h', other || '_worker_holds', worker) INTO it;
+    IF it.alone THEN
+      RETURN;
+    END IF;
+    others := others + it.held;
+  END LOOP;
+  RETURN QUERY EXECUTE format('SELECT * FROM holdfast.%I(%L, %L, %L, %L, %L, %L)', queue || '_work', worker, most,
+    ceil(extract(epoch FROM lease) * 1000), handled, others, me.place);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_complete(worker text, job uuid, generation bigint, result jsonb DEFAULT NULL::jsonb, queue text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  IF octet_length(result::text) > 8192 THEN
+    RAISE WARNING 'the result of job % has % bytes, the limit is 8192: it was not kept', job, octet_length(result::text);
+    result := NULL;
+  END IF;
+  RETURN holdfast.worker_settle('complete', worker, job, generation, queue, nullif(result, 'null')::text, 0);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_complete_many(worker text, jobs uuid[], generations bigint[], results jsonb DEFAULT NULL::jsonb, queue text DEFAULT 'inbox'::text)
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  IF cardinality(jobs) IS DISTINCT FROM cardinality(generations) THEN
+    RAISE EXCEPTION 'jobs and generations differ in length: nothing was completed'
+      USING ERRCODE = 'HF002', HINT = 'Give a generation for each job.';
+  END IF;
+  results := (SELECT jsonb_object_agg(r.key, r.value) FROM jsonb_each(results) AS r
+    WHERE r.value <> 'null' AND octet_length(r.value::text) <= 8192);
+  -- One row without an id says that all were.
+  RETURN QUERY EXECUTE format('SELECT j.id FROM holdfast.%I(%L, %L, %L, %L) AS c CROSS JOIN LATERAL unnest('
+      'CASE WHEN c.id IS NOT NULL THEN ARRAY[c.id] WHEN c.moved > 0 THEN %L::uuid[] END) AS j(id)',
+    (holdfast.worker_queues(worker, queue))[1] || '_verb_complete', worker, jobs, generations, results, jobs);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_dead_letter(worker text, job uuid, generation bigint, error text, queue text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  RETURN holdfast.worker_settle('dead_letter', worker, job, generation, queue, error, 0);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_fail(worker text, job uuid, generation bigint, error text, retry_in interval DEFAULT NULL::interval, queue text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  RETURN holdfast.worker_settle('fail', worker, job, generation, queue, error, floor(extract(epoch FROM retry_in) * 1000)::bigint);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_heartbeat(worker text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+  me    record;
+  queue text;
+BEGIN
+  -- It may judge others once its own heartbeats have come for a TTL without a gap: otherwise the database was away.
+  UPDATE holdfast.workers AS w
+  SET last_seen_at = clock_timestamp(), metadata = w.metadata || jsonb_build_object('steadySince',
+    CASE WHEN w.last_seen_at < clock_timestamp() - (w.metadata ->> 'ttlMs')::bigint * interval '1 millisecond' THEN clock_timestamp()
+      ELSE coalesce((w.metadata ->> 'steadySince')::timestamptz, w.started_at) END)
+  WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol'
+  RETURNING w.status, w.handles, (w.metadata ->> 'ttlMs')::integer AS ttl_ms,
+    (w.metadata ->> 'steadySince')::timestamptz < clock_timestamp() - (w.metadata ->> 'ttlMs')::bigint * interval '1 millisecond' AS steady INTO me;
+  IF NOT FOUND THEN
+    RETURN 'dead';
+  END IF;
+  FOR queue IN SELECT q.name FROM jsonb_object_keys(me.handles) AS h(name) JOIN holdfast.queues AS q ON q.name = h.name ORDER BY 1 LOOP
+    -- A heartbeat counts whatever becomes of that.
+    BEGIN
+      EXECUTE format('SELECT holdfast.%I(%L, %L, %L)', queue || '_worker_maintain', worker, me.ttl_ms, me.steady);
+    EXCEPTION WHEN OTHERS THEN
+      RAISE WARNING 'a round of maintenance of queue % failed: % (%)', queue, SQLERRM, SQLSTATE;
+    END;
+  END LOOP;
+  RETURN me.status;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_hold(worker text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  IF NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol') THEN
+    RETURN false;
+  END IF;
+  PERFORM pg_advisory_lock_shared(holdfast.lock_number(concat('hold', 'fast.liveness.', (SELECT n.nspname FROM pg_class AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = 'holdfast.workers'::regclass))), holdfast.lock_number(worker));
+  UPDATE holdfast.workers AS w SET holds_liveness_lock = true, last_seen_at = clock_timestamp()
+  WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol';
+  RETURN FOUND;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_leave(worker text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+  queue    text;
+  back     bigint;
+  released bigint := 0;
+BEGIN
+  FOR queue IN SELECT q.name FROM holdfast.workers AS w CROSS JOIN LATERAL jsonb_object_keys(w.handles) AS h(name)
+    JOIN holdfast.queues AS q ON q.name = h.name WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol' ORDER BY 1
+  LOOP
+    EXECUTE format('SELECT holdfast.%I(%L)', queue || '_worker_release', worker) INTO back;
+    released := released + back;
+  END LOOP;
+  UPDATE holdfast.workers AS w SET status = 'dead', last_seen_at = now(), left_at = now(), released_all = true
+  WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol';
+  RETURN CASE WHEN FOUND THEN released END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_listen(worker text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+  queue   text;
+  channel text;
+BEGIN
+  -- By it an insert knows that somebody listens (fleet/wake.sql.ts).
+  PERFORM pg_advisory_lock_shared('holdfast.fleet'::regclass::oid::integer, 0);
+  FOR queue IN SELECT q.name FROM holdfast.workers AS w CROSS JOIN LATERAL jsonb_object_keys(w.handles) AS h(name)
+    JOIN holdfast.queues AS q ON q.name = h.name WHERE w.id = worker AND w.metadata ? 'sqlProtocol' ORDER BY 1
+  LOOP
+    channel := concat('holdfast_', format('holdfast.%I', queue)::regclass::oid);
+    EXECUTE format('LISTEN %I', channel);
+    RETURN NEXT channel;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_queues(worker text, queue text)
+ RETURNS text[]
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  found text[];
+BEGIN
+  SELECT array_agg(q.name ORDER BY q.name) INTO found FROM holdfast.queues AS q
+  WHERE q.name = coalesce(queue, 'inbox') AND queue IS NOT NULL
+    OR queue IS NULL AND q.name IN (SELECT jsonb_object_keys(w.handles) FROM holdfast.workers AS w WHERE w.id = worker);
+  IF found IS NULL AND queue IS NOT NULL THEN
+    RAISE EXCEPTION 'there is no queue %: nothing was done', quote_literal(queue) USING ERRCODE = 'HF002';
+  END IF;
+  RETURN coalesce(found, ARRAY['inbox']);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_register(types text[], queues text[] DEFAULT ARRAY['inbox'::text], versions jsonb DEFAULT '{}'::jsonb, name text DEFAULT 'sql'::text, metadata jsonb DEFAULT '{}'::jsonb, ttl interval DEFAULT '00:00:30'::interval)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+  worker text := concat(name, '-', pg_backend_pid(), '-', left(replace(gen_random_uuid()::text, '-', ''), 12));
+  wrong  text;
+  mine   jsonb;
+BEGIN
+  SELECT t.type INTO wrong FROM unnest(types) AS t(type)
+  WHERE t.type IS NULL OR t.type !~ '^[A-Za-z][A-Za-z0-9_.:-]{0,99}$' LIMIT 1;
+  IF coalesce(cardinality(types), 0) NOT BETWEEN 1 AND 1000 OR FOUND THEN
+    RAISE EXCEPTION 'the worker names no job type, or % is none: it was not registered', quote_nullable(wrong)
+      USING ERRCODE = 'HF002', HINT = 'Pass the types that it handles, such as ARRAY[''send_receipt''].';
+  END IF;
+  SELECT u.name INTO wrong FROM unnest(queues) AS u(name) WHERE NOT EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = u.name) LIMIT 1;
+  IF coalesce(cardinality(queues), 0) NOT BETWEEN 1 AND 1000 OR FOUND THEN
+    RAISE EXCEPTION 'the worker names no queue, or there is no queue %: it was not registered', quote_nullable(wrong)
+      USING ERRCODE = 'HF002', HINT = 'Pass names of queues, such as ARRAY[''inbox''].';
+  ELSIF ttl IS NULL OR ttl < '1 second' OR ttl > '1 day' THEN
+    RAISE EXCEPTION 'the TTL % is out of range: the worker was not registered', quote_nullable(ttl)
+      USING ERRCODE = 'HF002', HINT = 'Give 1 second to 1 day.';
+  ELSIF name IS NULL OR name = '' OR length(name) > 100 OR jsonb_typeof(metadata) IS DISTINCT FROM 'object' THEN
+    RAISE EXCEPTION 'the name is empty or longer than 100 characters, or the metadata is no object: the worker was not registered'
+      USING ERRCODE = 'HF002';
+  ELSIF jsonb_typeof(versions) IS DISTINCT FROM 'object'
+    OR jsonb_path_exists(versions, '$.* ? (@.type() <> "number" || @ < 1 || @ > 100 || @ != @.floor())') THEN
+    RAISE EXCEPTION 'versions must be an object of whole numbers from 1 to 100: the worker was not registered'
+      USING ERRCODE = 'HF002', HINT = 'For example {"send_receipt": 2}.';
+  END IF;
+  SELECT jsonb_object_agg(t.type, coalesce((versions ->> t.type)::integer, 1)) INTO mine FROM unnest(types) AS t(type);
+  INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
+  SELECT worker, 'alive', now(), now(), holdfast.lock_number(worker), jsonb_object_agg(u.queue, mine),
+    metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
+      'ttlMs', ceil(extract(epoch FROM ttl) * 1000))
+  FROM unnest(queues) AS u(queue);
+  RETURN worker;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_release(worker text, job uuid, generation bigint, queue text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  RETURN holdfast.worker_settle('release', worker, job, generation, queue, NULL, 0);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_renew(worker text, jobs uuid[], generations bigint[], lease interval DEFAULT '00:01:30'::interval, queue text DEFAULT NULL::text)
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+  one text;
+BEGIN
+  IF cardinality(jobs) IS DISTINCT FROM cardinality(generations) OR lease IS NULL OR lease < '1 second' OR lease > '1 day' THEN
+    RAISE EXCEPTION 'jobs and generations differ in length, or the lease is out of range: no lease was renewed'
+      USING ERRCODE = 'HF002', HINT = 'Give a generation for each job, and a lease of 1 second to 1 day.';
+  END IF;
+  FOREACH one IN ARRAY holdfast.worker_queues(worker, queue) LOOP
+    RETURN QUERY EXECUTE format('SELECT r.id FROM holdfast.%I(%L, %L, %L, %L) AS r', one || '_verb_renew', worker, jobs, generations,
+      ceil(extract(epoch FROM lease) * 1000));
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_settle(verb text, worker text, job uuid, generation bigint, queue text, said text, delay_ms bigint)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  one   text;
+  state text;
+BEGIN
+  IF delay_ms NOT BETWEEN 0 AND 315360000000 THEN
+    RAISE EXCEPTION 'the delay is negative or longer than ten years: nothing was done' USING ERRCODE = 'HF002';
+  END IF;
+  FOREACH one IN ARRAY holdfast.worker_queues(worker, queue) LOOP
+    EXECUTE format('SELECT holdfast.%I(%L, %L, %L, %L, %L, %L)', one || '_worker_settle', verb, worker, job, generation, said, delay_ms)
+    INTO state;
+    EXIT WHEN state <> 'lost';
+  END LOOP;
+  RETURN state;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_snooze(worker text, job uuid, generation bigint, delay interval, queue text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+BEGIN
+  RETURN holdfast.worker_settle('snooze', worker, job, generation, queue, NULL, floor(extract(epoch FROM delay) * 1000)::bigint);
+END
+$function$;
+
 CREATE TABLE holdfast.audit (
   id uuid NOT NULL DEFAULT holdfast.new_id(),
   at timestamp with time zone NOT NULL DEFAULT now(),
@@ -1993,6 +3924,25 @@ CREATE TABLE holdfast.audit (
   reason text,
   CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
+
+CREATE TABLE holdfast.event_log (
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  "position" bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  written_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  occurred_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  id uuid NOT NULL,
+  version integer NOT NULL DEFAULT 1,
+  bucket smallint NOT NULL,
+  slice smallint NOT NULL GENERATED ALWAYS AS ((bucket >> 5)) STORED,
+  stream text NOT NULL,
+  key text NOT NULL,
+  type text NOT NULL,
+  data jsonb NOT NULL,
+  headers jsonb,
+  CONSTRAINT event_log_bucket_check CHECK (((bucket >= 0) AND (bucket <= 1023))),
+  CONSTRAINT event_log_pkey PRIMARY KEY (stream, slice, "position"),
+  CONSTRAINT event_log_version_check CHECK ((version > 0))
+) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 
 CREATE TABLE holdfast.fleet (
   one boolean NOT NULL DEFAULT true,
@@ -2194,6 +4144,64 @@ CREATE TABLE holdfast.permits (
   CONSTRAINT permits_pkey PRIMARY KEY (limit_id, worker_id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500);
 
+CREATE TABLE holdfast.projection_cursors (
+  projection_id bigint NOT NULL,
+  generation bigint NOT NULL DEFAULT 0,
+  read_snapshot pg_snapshot NOT NULL DEFAULT '1:1:'::pg_snapshot,
+  read_mark xid8 NOT NULL DEFAULT '0'::xid8,
+  read_top bigint NOT NULL DEFAULT 0,
+  until_snapshot pg_snapshot,
+  until_mark xid8,
+  until_top bigint,
+  at_position bigint NOT NULL DEFAULT 0,
+  applied bigint NOT NULL DEFAULT 0,
+  at timestamp with time zone NOT NULL DEFAULT now(),
+  shard smallint NOT NULL,
+  first_slice smallint NOT NULL,
+  last_slice smallint NOT NULL,
+  CONSTRAINT projection_cursors_pkey PRIMARY KEY (projection_id, shard)
+) WITH (fillfactor=50, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0);
+
+CREATE TABLE holdfast.projection_parked (
+  projection_id bigint NOT NULL,
+  nth bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  "position" bigint NOT NULL,
+  slice smallint NOT NULL,
+  key text NOT NULL,
+  CONSTRAINT projection_parked_pkey PRIMARY KEY (projection_id, key, nth)
+);
+
+CREATE TABLE holdfast.projection_stops (
+  projection_id bigint NOT NULL,
+  "position" bigint NOT NULL,
+  since timestamp with time zone NOT NULL DEFAULT now(),
+  event_id uuid NOT NULL,
+  shard smallint NOT NULL,
+  resume boolean NOT NULL DEFAULT false,
+  key text NOT NULL,
+  type text NOT NULL,
+  error text NOT NULL,
+  CONSTRAINT projection_stops_pkey PRIMARY KEY (projection_id, shard, key)
+);
+
+CREATE TABLE holdfast.projections (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  promoted_at timestamp with time zone,
+  version integer NOT NULL,
+  shards smallint NOT NULL,
+  auto boolean NOT NULL DEFAULT true,
+  created boolean NOT NULL DEFAULT false,
+  state text NOT NULL,
+  name text NOT NULL,
+  stream text NOT NULL,
+  tables text,
+  cluster text,
+  CONSTRAINT projections_pkey PRIMARY KEY (id),
+  CONSTRAINT projections_shards_check CHECK ((shards = ANY (ARRAY[1, 2, 4, 8, 16, 32]))),
+  CONSTRAINT projections_state_check CHECK ((state = ANY (ARRAY['building'::text, 'live'::text, 'old'::text])))
+);
+
 CREATE TABLE holdfast.queues (
   name text NOT NULL,
   paused boolean NOT NULL DEFAULT false,
@@ -2283,6 +4291,69 @@ CREATE TABLE holdfast.schedules (
   CONSTRAINT schedules_timing_check CHECK (((cron IS NULL) <> (every IS NULL)))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000);
 
+CREATE TABLE holdfast.webhook_endpoints (
+  id uuid NOT NULL,
+  queue text NOT NULL,
+  tenant text NOT NULL,
+  url text NOT NULL,
+  events text[] NOT NULL,
+  header_names text[] NOT NULL DEFAULT '{}'::text[],
+  ordered boolean NOT NULL,
+  concurrency smallint NOT NULL,
+  rate_limit integer,
+  rate_ms bigint,
+  rate_burst integer,
+  state text NOT NULL DEFAULT 'active'::text,
+  state_reason text,
+  state_by text,
+  state_at timestamp with time zone NOT NULL DEFAULT now(),
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT webhook_endpoints_concurrency_check CHECK (((concurrency >= 1) AND (concurrency <= 100))),
+  CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_endpoints_rate_burst_check CHECK ((rate_burst > 0)),
+  CONSTRAINT webhook_endpoints_rate_check CHECK ((num_nulls(rate_limit, rate_ms, rate_burst) = ANY (ARRAY[0, 3]))),
+  CONSTRAINT webhook_endpoints_rate_limit_check CHECK ((rate_limit > 0)),
+  CONSTRAINT webhook_endpoints_rate_ms_check CHECK ((rate_ms > 0)),
+  CONSTRAINT webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text])))
+);
+
+CREATE TABLE holdfast.webhook_health (
+  endpoint_id uuid NOT NULL,
+  failing_since timestamp with time zone,
+  rests_until timestamp with time zone,
+  next_at timestamp with time zone,
+  CONSTRAINT webhook_health_pkey PRIMARY KEY (endpoint_id)
+) WITH (fillfactor=70);
+
+CREATE TABLE holdfast.webhook_log (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  queue text NOT NULL,
+  endpoint_id uuid NOT NULL,
+  delivery_id uuid NOT NULL,
+  message_id text NOT NULL,
+  type text NOT NULL,
+  attempt integer NOT NULL,
+  delivered boolean NOT NULL,
+  status smallint,
+  ms integer NOT NULL,
+  answer text,
+  error text,
+  CONSTRAINT webhook_log_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holdfast.webhook_secrets (
+  id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  endpoint_id uuid NOT NULL,
+  kind "char" NOT NULL,
+  value text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone,
+  CONSTRAINT webhook_secrets_kind_check CHECK ((kind = ANY (ARRAY['s'::"char", 'h'::"char"]))),
+  CONSTRAINT webhook_secrets_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE holdfast.workers (
   id text NOT NULL,
   status text NOT NULL DEFAULT 'alive'::text,
@@ -2300,6 +4371,10 @@ CREATE TABLE holdfast.workers (
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 
 REVOKE ALL ON FUNCTION holdfast.count_act(uuid,bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.event_fill() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.events_wake() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.inbox_count_waiting() FROM PUBLIC;
 
@@ -2321,6 +4396,34 @@ REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.prune_audit(integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.worker_cancel(text,uuid,bigint,text,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_claim(text,text,integer,interval,text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_complete(text,uuid,bigint,jsonb,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_complete_many(text,uuid[],bigint[],jsonb,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_dead_letter(text,uuid,bigint,text,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_fail(text,uuid,bigint,text,interval,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_heartbeat(text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_hold(text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_leave(text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_listen(text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_register(text[],text[],jsonb,text,jsonb,interval) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_release(text,uuid,bigint,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_renew(text,uuid[],bigint[],interval,text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.worker_snooze(text,uuid,bigint,interval,text) FROM PUBLIC;
+
 CREATE TABLE holdfast.inbox_archive_0 PARTITION OF holdfast.inbox_archive FOR VALUES IN (0) WITH (fillfactor=100, autovacuum_vacuum_insert_scale_factor=0.02, autovacuum_vacuum_insert_threshold=100000);
 
 ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
@@ -2328,6 +4431,8 @@ ALTER TABLE holdfast.inbox_claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
 ALTER SEQUENCE holdfast.inbox_position_seq OWNED BY holdfast.inbox."position";
 
 CREATE INDEX audit_at_idx ON holdfast.audit USING btree (at);
+
+CREATE INDEX event_log_xid_idx ON holdfast.event_log USING btree (xid, "position");
 
 CREATE INDEX inbox_archive_completed_idx ON holdfast.inbox_archive USING brin (completed_at) WITH (autosummarize='on', pages_per_range='32');
 
@@ -2363,9 +4468,31 @@ CREATE INDEX inbox_unique_prune_idx ON holdfast.inbox_unique USING btree (prune_
 
 CREATE UNIQUE INDEX limits_of_idx ON holdfast.limits USING btree (queue, COALESCE(type, ''::text));
 
+CREATE INDEX projection_parked_position_idx ON holdfast.projection_parked USING btree ("position");
+
+CREATE UNIQUE INDEX projections_building_idx ON holdfast.projections USING btree (name, version) WHERE (state = 'building'::text);
+
+CREATE UNIQUE INDEX projections_live_idx ON holdfast.projections USING btree (name) WHERE (state = 'live'::text);
+
 CREATE INDEX schedules_declared_idx ON holdfast.schedules USING btree (declared_by) WHERE (declared_by IS NOT NULL);
 
 CREATE INDEX schedules_due_idx ON holdfast.schedules USING btree (queue, next_at) WHERE (NOT paused);
+
+CREATE INDEX webhook_endpoints_state_idx ON holdfast.webhook_endpoints USING btree (state_at);
+
+CREATE INDEX webhook_endpoints_tenant_idx ON holdfast.webhook_endpoints USING btree (queue, tenant, id);
+
+CREATE INDEX webhook_log_endpoint_idx ON holdfast.webhook_log USING btree (endpoint_id, id);
+
+CREATE INDEX webhook_log_message_idx ON holdfast.webhook_log USING btree (message_id, id);
+
+CREATE INDEX webhook_secrets_endpoint_idx ON holdfast.webhook_secrets USING btree (endpoint_id);
+
+ALTER TABLE holdfast.projection_cursors ADD CONSTRAINT projection_cursors_projection_id_fkey FOREIGN KEY (projection_id) REFERENCES holdfast.projections(id) ON DELETE CASCADE;
+
+ALTER TABLE holdfast.projection_parked ADD CONSTRAINT projection_parked_projection_id_fkey FOREIGN KEY (projection_id) REFERENCES holdfast.projections(id) ON DELETE CASCADE;
+
+ALTER TABLE holdfast.projection_stops ADD CONSTRAINT projection_stops_projection_id_fkey FOREIGN KEY (projection_id) REFERENCES holdfast.projections(id) ON DELETE CASCADE;
 
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (1, 'engine', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (2, 'big-fleet', 1);
@@ -2376,6 +4503,8 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (6, 'prune-inde
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (7, 'on-dead-letter', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (8, 'workflows', 1);
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (9, 'unique-keys', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'projections', 1);
+INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (11, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
@@ -2390,6 +4519,8 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', '393c3e6b7241e68c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('events-wake', '1ca0f08671530287');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('held', 'b79e7545afa45b12');
@@ -2397,6 +4528,21 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('legacy', 'ff43d2cc03f85
 INSERT INTO holdfast.functions (name, checksum) VALUES ('limits-changed', '1ab94b316e8c9382');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902fb237966');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-claim', '8dfd99615829966b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-claim-verbs', 'd3ba7987755b4372');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-heartbeat', '9261b4eebb2ab332');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-holds', 'ce31a67bb3cc1b11');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '78a50bed2edb8fa7');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'd3c5e75e4c9f5f6b');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-ordered', '427d4a3441e803ab');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-time', '465ef1ad45a174e1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('prune-archive', '115f97a1200274f1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f5a6856f48d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
@@ -2417,9 +4563,13 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b19
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 
-INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 9);
+INSERT INTO holdfast.queues (name, migration) VALUES ('inbox', 11);
 
 INSERT INTO holdfast.fleet DEFAULT VALUES;
+
+CREATE TRIGGER fill BEFORE INSERT ON holdfast.event_log FOR EACH ROW WHEN (((new.bucket IS NULL) OR (new.id IS NULL))) EXECUTE FUNCTION holdfast.event_fill();
+
+CREATE TRIGGER wake AFTER INSERT ON holdfast.event_log FOR EACH STATEMENT EXECUTE FUNCTION holdfast.events_wake();
 
 CREATE TRIGGER fill BEFORE INSERT ON holdfast.inbox FOR EACH ROW WHEN (((new.parked IS NULL) OR (new.group_key IS NOT NULL))) EXECUTE FUNCTION holdfast.inbox_fill();
 

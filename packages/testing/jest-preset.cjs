@@ -25,7 +25,7 @@ const file = (name) => join(__dirname, 'dist/jest', `${name}.js`);
 module.exports = {
   moduleNameMapper: {
     '^holdfast$': file('index'),
-    '^holdfast/(adapters|metrics|config|outbox)$': file('$1'),
+    '^holdfast/(adapters|metrics|config|outbox|projections|receive|webhooks)$': file('$1'),
     '^holdfast/outbox/(http|nats|redis|rabbitmq|kafka)$': file('outbox-$1'),
     '^@holdfast/testing$': file('testing'),
   },

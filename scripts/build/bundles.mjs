@@ -12,6 +12,7 @@ const ENTRIES = {
   index: 'index',
   adapters: 'enqueue/adapters',
   metrics: 'metrics/index',
+  receive: 'shapes/receive/index',
   config: 'cli/parse/define-config',
   outbox: 'shapes/outbox/index',
   'outbox-http': 'shapes/outbox/sinks/http',
@@ -19,6 +20,8 @@ const ENTRIES = {
   'outbox-redis': 'shapes/outbox/sinks/redis',
   'outbox-rabbitmq': 'shapes/outbox/sinks/rabbitmq',
   'outbox-kafka': 'shapes/outbox/sinks/kafka',
+  projections: 'shapes/projections/index',
+  webhooks: 'shapes/webhooks/index',
   internal: 'internal',
 };
 

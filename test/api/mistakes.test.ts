@@ -7,6 +7,7 @@ import {
   holdfast,
   job,
   type Worker,
+  workflow,
 } from '../../packages/holdfast/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
@@ -120,6 +121,16 @@ const refusals: [string, (hf: Holdfast) => unknown, RegExp][] = [
         .handle(charge, () => ({ receipt: 'a' }))
         .handle(charge, () => ({ receipt: 'b' })),
     /There is a handler for "charge" already; it was kept/,
+  ],
+  [
+    '15: a handler for a workflow',
+    (hf) => hf.worker().handle(workflow('checkout'), () => undefined),
+    /"checkout" was made with workflow\(\), so it has bodies and no handler. Use workflow\(\)/,
+  ],
+  [
+    '15: a signal to a job',
+    (hf) => hf.signal(charge as never, '0199a1c2-7d3e-7000-8000-000000009182', 'go' as never),
+    /must be a definition, made with workflow\('…'\), not .*Nothing was sent/,
   ],
   [
     '16: an option that JavaScript lets through',

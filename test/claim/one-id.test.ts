@@ -1,7 +1,9 @@
 /** An id is one job, whichever way it comes in. */
 import { expect, onTestFinished, test } from 'vitest';
 import { migrate } from '../../packages/holdfast/src/schema/migrate.js';
-import { testDatabase } from '../support/database.js';
+import { complete, completedBefore } from '../../packages/holdfast/src/settle/complete.js';
+import { claimAs, heldOf } from '../support/claiming.js';
+import { INBOX, testDatabase } from '../support/database.js';
 
 const db = testDatabase();
 const ID = '0199a1c2-7d3e-7000-8000-000000000001';
@@ -26,6 +28,21 @@ test('two plain INSERTs with one id and two keys: the second is refused', async 
   expect((await insert('c', 'ON CONFLICT (id) DO NOTHING')).rowCount).toBe(0);
   const rows = await db.rows('SELECT partition_key AS key FROM holdfast.inbox');
   expect(rows).toEqual([{ key: 'a' }]);
+});
+
+test('an id that comes again after its job has ended is not taken for that job', async () => {
+  await db.rows('DELETE FROM holdfast.inbox');
+  const claim = async () => (await claimAs(db.engine, 'w', { types: ['note'] })).map(heldOf);
+  await insert('a');
+  const first = await claim();
+  expect(await complete(db.engine, INBOX, 'w', first)).toEqual([ID]);
+  expect(await completedBefore(db.engine, INBOX, 'w', first)).toEqual([ID]);
+  await insert('b');
+  const second = await claim();
+  // The same id, generation and worker. It threw, and the answer to its failure was lost.
+  expect(second).toEqual(first);
+  expect(await completedBefore(db.engine, INBOX, 'w', second)).toEqual([]);
+  await db.rows('DELETE FROM holdfast.inbox');
 });
 
 test('a queue that is made later has the same key', async () => {

@@ -71,7 +71,7 @@ async function expire(held: Held): Promise<Held> {
   return held;
 }
 
-const WHY = { error: 'Error: no such order', summary: 'no such order' };
+const WHY = { error: 'Error: no such order', summary: 'Error: no such order' };
 
 async function deadLettered(): Promise<Held> {
   const held = await claimed(ME);
@@ -311,7 +311,7 @@ async function replayed(id: string, how: Parameters<typeof replay>[3]): Promise<
   const answers = await replay(db.plain, INBOX, found, how);
   return answers.filter(({ moved }) => moved).map(idOf);
 }
-const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'no paper' };
+const FAILURE = { delayMs: 5_000, error: 'Error: no paper', summary: 'Error: no paper' };
 const idOf = (row: { id: string }) => row.id;
 
 interface Seen {
@@ -350,8 +350,48 @@ function attemptsAfter(verb: Verb, before: Seen, situation: Situation): number {
 
 const reached = new Set<Transition>();
 
+/** The calls of a worker in another language, on the same job. The answer is the state that the call names, unless it is lost. */
+const settleBySql =
+  (call: string, more = '') =>
+  async ({ id, generation }: Held) => {
+    const [row] = await db.rows<{ state: string }>(
+      `SELECT holdfast.${call}($1, $2, $3${more}) AS state`,
+      [ME, id, generation],
+    );
+    return row?.state === 'lost' ? [] : [id];
+  };
+
+const BY_SQL: Partial<typeof VERBS> = {
+  claim: async () => {
+    const [next] = await db.rows<{ id: string }>(
+      `SELECT holdfast.worker_register(ARRAY['send_receipt']) AS id`,
+    );
+    return (await db.rows<Held>(`SELECT id FROM holdfast.worker_claim($1)`, [next?.id])).map(idOf);
+  },
+  renew: async ({ id, generation }) =>
+    (
+      await db.rows<Held>(
+        'SELECT id FROM holdfast.worker_renew($1, ARRAY[$2::uuid], ARRAY[$3::bigint]) AS id',
+        [ME, id, generation],
+      )
+    ).map(idOf),
+  complete: settleBySql('worker_complete'),
+  fail: settleBySql('worker_fail', `, 'Error: no paper', '5 seconds'`),
+  dead_letter: settleBySql('worker_dead_letter', `, 'Error: no such order'`),
+  release: settleBySql('worker_release'),
+  snooze: settleBySql('worker_snooze', `, '1 minute'`),
+  cancelOwn: settleBySql('worker_cancel', `, 'not wanted'`),
+};
+
+const CELLS = [
+  ...Object.entries(VERBS).map(([verb, act]) => ({ verb: verb as Verb, way: verb, act })),
+  ...Object.entries(BY_SQL).map(([verb, act]) => ({
+    ...{ verb: verb as Verb, way: `${verb}, by the protocol in SQL`, act },
+  })),
+];
+
 describe.each(SITUATIONS)('a job that is $name', (situation) => {
-  test.each(Object.keys(VERBS) as Verb[])('%s', async (verb) => {
+  test.each(CELLS)('$way', async ({ verb, act }) => {
     const held = await situation.make();
     const before = await look(held.id);
     expect(before.state).toBe(situation.state);
@@ -359,7 +399,7 @@ describe.each(SITUATIONS)('a job that is $name', (situation) => {
       (move) => move.verb === verb && move.from === situation.state && allowed(move, situation),
     );
 
-    const answer = await VERBS[verb](held);
+    const answer = await act(held);
 
     const after = await look(held.id);
     if (moves.length === 0) {
@@ -375,6 +415,30 @@ describe.each(SITUATIONS)('a job that is $name', (situation) => {
     expect(after.attempts).toBe(attemptsAfter(verb, before, situation));
     expect(after.generation).toBe(before.generation + (verb === 'claim' ? 1 : 0));
   });
+});
+
+const SETTLES = ['complete', 'fail', 'dead_letter', 'release', 'snooze', 'cancelOwn'] as const;
+
+test.each(SETTLES)('%s leads to the same row in both ways, but for times', async (verb) => {
+  const left: unknown[] = [];
+  for (const act of [VERBS[verb], BY_SQL[verb]]) {
+    const held = await claimed(ME, { maxAttempts: 2 });
+    expect(await act?.(held)).toEqual([held.id]);
+    const rows = await db.rows(
+      `SELECT to_jsonb(i) - '{id,position,created_at,available_at,claimed_at}'::text[]
+         || jsonb_build_object('history', i.history #- '{0,at}',
+           'due', round(extract(epoch FROM i.available_at - now()))) AS row
+       FROM holdfast.inbox AS i WHERE id = $1
+       UNION ALL
+       SELECT to_jsonb(a) - '{id,created_at,claimed_at,completed_at}'::text[]
+       FROM holdfast.inbox_archive AS a WHERE id = $1`,
+      [held.id],
+    );
+    left.push(rows);
+    await db.rows('DELETE FROM holdfast.inbox');
+  }
+  expect(left[1]).toHaveLength(1);
+  expect(left[1]).toEqual(left[0]);
 });
 
 test('every transition of the table was taken by some cell above', () => {

@@ -53,20 +53,23 @@ async function supervise(
 const PATIENT = { ...QUICK, lease: '60s', ttl: '60s' } as const;
 /** Nobody but those who learn of a death recovers what it left behind. */
 const RARELY_KEPT = { ...PATIENT, maintenance: '60s' } as const;
-const ATTEMPTS = 2;
 /** More than all groups in which suspects run together. */
 const JOBS = long(80, 200);
 
 const FLEETS = [
-  { concurrency: 10, found: 'whoever learns of the death', times: RARELY_KEPT },
-  { concurrency: JOBS, found: 'maintenance', times: PATIENT },
+  { concurrency: 10, found: 'whoever learns of the death', times: RARELY_KEPT, attempts: 2 },
+  // Each attempt costs a process.
+  { concurrency: JOBS, found: 'maintenance', times: PATIENT, attempts: long(1, 2) },
 ];
-test.each([...FLEETS, ...long([], [{ concurrency: 1, found: 'maintenance', times: PATIENT }])])(
+test.each([
+  ...FLEETS,
+  ...long([], [{ concurrency: 1, found: 'maintenance', times: PATIENT, attempts: 2 }]),
+])(
   'a job that aborts its process becomes a dead letter after its attempts, and costs the others none ($concurrency at once, found by $found)',
-  async ({ concurrency, times }) => {
+  async ({ concurrency, times, attempts }) => {
     const db = await ground();
     const items = Array.from({ length: JOBS }, (_, n) =>
-      (n === JOBS / 2 ? jobs.poison : jobs.noop).item({}, { maxAttempts: ATTEMPTS }),
+      (n === JOBS / 2 ? jobs.poison : jobs.noop).item({}, { maxAttempts: attempts }),
     );
     const poison = (await db.hf.enqueueMany(items))[JOBS / 2]?.id as string;
     const deaths = await supervise(db, { ...times, concurrency }, async () => {
@@ -75,10 +78,10 @@ test.each([...FLEETS, ...long([], [{ concurrency: 1, found: 'maintenance', times
     });
 
     // Twice among the others, then in two ever smaller groups, then alone for each of its attempts.
-    expect(deaths).toBe(ATTEMPTS + 4);
+    expect(deaths).toBe(attempts + 4);
     expect(
       await db.rows('SELECT id, status::text, attempts, max_attempts FROM holdfast.inbox'),
-    ).toEqual([{ id: poison, status: 'dead_letter', attempts: ATTEMPTS, max_attempts: ATTEMPTS }]);
+    ).toEqual([{ id: poison, status: 'dead_letter', attempts, max_attempts: attempts }]);
     expect(
       await db.rows(
         `SELECT status::text, attempts, count(*)::int, count(DISTINCT id)::int AS jobs

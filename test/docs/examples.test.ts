@@ -147,3 +147,26 @@ test('multi-tenant: every tenant has its invoices, numbered without a gap', asyn
     'large: 100 invoices up to 100\nsmall: 5 invoices up to 5\ntiny: 5 invoices up to 5\n',
   );
 });
+
+test('shapes/receipts: no receipt without its order, and each exactly once', async () => {
+  const url = await makeDatabase();
+  const program = start(url, 'shapes/receipts.mjs');
+  expect(await program.ended).toBe(0);
+  expect(program.out()).toBe(
+    'order 2 is too dear\nreceipt for order 1: 40\nreceipt for order 3: 7\n2 attempts failed\n',
+  );
+});
+
+test('shapes/webhooks: each event id is one payment, however often it comes and whatever it says then', async () => {
+  const url = await makeDatabase();
+  const program = start(url, 'shapes/webhooks.mjs');
+  expect(await program.ended).toBe(0);
+  expect(program.out().replaceAll(/ +\n/g, '\n')).toBe(
+    [
+      ...['evt_1 200', 'evt_2 200', 'evt_1 200', 'evt_2 200', 'evt_3 401 the signature is wrong'],
+      ...['order 1 paid: 40', 'order 2 paid: 7'],
+      'answered: {"accepted":2,"repeated":2,"conflicts":1,"refused":1,"unavailable":0}\n',
+    ].join('\n'),
+  );
+  expect(await rows(url, 'SELECT event_id FROM deliveries')).toHaveLength(2);
+});

@@ -129,6 +129,8 @@ describe('the packages', () => {
         ...['registerMetrics', 'meterMetrics'],
       ],
     ],
+    ['holdfast/receive', ['receive', 'Refused', 'github', 'slack', 'standardWebhooks', 'stripe']],
+    ['holdfast/webhooks', ['webhooks']],
     [
       '@holdfast/testing',
       [

@@ -80,6 +80,12 @@ const OWNERS_ONLY = [
 ];
 
 describe('the producer', () => {
+  test('is told that it may not read what a run has done', async () => {
+    const { hf } = members.producer;
+    const { id } = await hf.enqueue(work, {});
+    await expect(hf.steps(id)).rejects.toMatchObject({ code: DENIED });
+  });
+
   const enqueue = (n: number, idempotencyKey?: string) =>
     members.producer.hf.enqueue(work, { n }, idempotencyKey ? { idempotencyKey } : {});
 

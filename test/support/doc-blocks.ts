@@ -32,6 +32,7 @@ const IMPORTS = [
   "import { readFileSync, writeFileSync } from 'node:fs'; import { createServer } from 'node:http'; import { register } from 'prom-client';",
   "import { Cancel, DeadLetter, guardTable, holdfast, job, RetryLater, shardedKey, shardedKeys, Snooze, StepFailed, workflow } from 'holdfast';",
   "import { collectMetrics, metricsFetch, metricsHandler, meterMetrics, registerMetrics } from 'holdfast/metrics';",
+  "import { github, receive, Refused, slack, standardWebhooks, stripe, type Received, type Verifier } from 'holdfast/receive';",
   "import { defineConfig } from 'holdfast/config';",
   "import { headersOf, outbox, relay, Unavailable, type Message, type Sink } from 'holdfast/outbox';",
   "import { httpSink } from 'holdfast/outbox/http'; import { kafkaSink } from 'holdfast/outbox/kafka';",

@@ -22,7 +22,7 @@ export interface Roles {
   readonly members: Readonly<Record<RoleName, Member>>;
   /** The file, with the names of these roles. */
   readonly sql: string;
-  readonly role: (name: RoleName) => string;
+  readonly role: (name: RoleName | 'sql_worker') => string;
 }
 
 /** Roles belong to the server: two files that run at once need names of their own, by `prefix`. */
@@ -35,9 +35,12 @@ export function testRoles(
 ): Roles {
   const tag = randomBytes(4).toString('hex');
   const file = readFileSync(new URL('../../docs/roles.sql', import.meta.url), 'utf8');
-  const sql = file.replaceAll(/\bholdfast_(?=producer|worker|viewer|operator)/g, `${prefix}_`);
+  const sql = file.replaceAll(
+    /\bholdfast_(?=producer|worker|viewer|operator|sql_worker)/g,
+    `${prefix}_`,
+  );
   const members = {} as Record<RoleName, Member>;
-  const role = (name: RoleName) => `${prefix}_${name}`;
+  const role = (name: RoleName | 'sql_worker') => `${prefix}_${name}`;
   beforeAll(async () => {
     await before();
     await db.rows(sql);
@@ -62,7 +65,7 @@ export function testRoles(
       await asAdmin((client) => client.query(`DROP ROLE ${user}`));
     }
     // They go when no other database has granted them anything.
-    for (const name of ROLES) {
+    for (const name of [...ROLES, 'sql_worker'] as const) {
       await db.rows(`DROP OWNED BY ${role(name)}`);
       await asAdmin((client) => client.query(`DROP ROLE ${role(name)}`)).catch(() => undefined);
     }

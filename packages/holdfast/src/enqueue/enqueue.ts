@@ -32,6 +32,8 @@ export interface Enqueued {
   readonly deduplicated: boolean;
   /** True if the waiting job with this unique key got the new payload, priority and time. */
   readonly replaced?: true;
+  /** True if the job with this idempotency key has another type or payload; only with `onMismatch: 'existing'`. */
+  readonly mismatch?: true;
 }
 
 export interface EnqueueLimits {
@@ -127,7 +129,7 @@ async function prepare(item: EnqueueItem, what: string, maxBytes: number): Promi
   };
 }
 
-/** It travels as a header, so that it goes with the run into the archive, and jobs without one pay nothing for it. */
+/** The tag is a header. So the archive has it too, and jobs without a tag pay nothing for it. */
 function withTag({ type, ...job }: EnqueueItem['job'], { headers, tag }: EnqueueOptions) {
   if (tag === undefined) return headers;
   if (!('signals' in job))
@@ -216,7 +218,10 @@ async function writePlain(
         'Use a new key for new work, or enqueue exactly what was enqueued before.',
     );
   }
-  return outcomes.map(({ id, deduplicated }) => ({ id, deduplicated }));
+  return outcomes.map(({ id, deduplicated, mismatch }) => ({
+    ...{ id, deduplicated },
+    ...(mismatch && { mismatch }),
+  }));
 }
 
 /** Several statements, or one that may have to be taken back. */

@@ -179,16 +179,16 @@ describe('the same key for other work', () => {
     expect(await db.rows('SELECT key FROM holdfast.inbox_idempotency')).toEqual([{ key: 'k' }]);
   });
 
-  test("onMismatch 'existing' returns the job that stands and writes the others", async () => {
+  test("onMismatch 'existing' returns the job that stands, says that it is other work, and writes the others", async () => {
     const { id } = await enqueue(9182, 'k');
     const single = await db.hf.enqueue(
       receipt,
       { order: 1 },
       { idempotencyKey: 'k', onMismatch: 'existing' },
     );
-    expect(single).toEqual({ id, deduplicated: true });
+    expect(single).toEqual({ id, deduplicated: true, mismatch: true });
     const [first, second, third] = await db.hf.enqueueMany(three(), { onMismatch: 'existing' });
-    expect(second).toEqual({ id, deduplicated: true });
+    expect(second).toEqual({ id, deduplicated: true, mismatch: true });
     expect([first?.deduplicated, third?.deduplicated]).toEqual([false, false]);
     expect((await jobs()).sort()).toEqual([id, first?.id, third?.id].sort());
     expect(await db.hf.job(id)).toMatchObject({ payload: { order: 9182 } });

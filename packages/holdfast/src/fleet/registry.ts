@@ -97,7 +97,8 @@ FROM holdfast.fleet AS f
 LEFT JOIN LATERAL (
   SELECT v.id, v.status, v.handles
   FROM holdfast.workers AS v
-  WHERE v.status = 'alive'
+  -- What works by the protocol in SQL takes no part in the ring, and hears no hints that others could leave to it.
+  WHERE v.status = 'alive' AND (v.metadata ? 'sqlProtocol') IS NOT TRUE
   UNION ALL
   (SELECT v.id, v.status, v.handles
    FROM holdfast.workers AS v

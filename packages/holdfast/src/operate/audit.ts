@@ -12,6 +12,8 @@ export const ACTS = [
   ...(['drain', 'create_queue', 'set_queue', 'drop_queue'] as const),
   ...(['pause_schedule', 'resume_schedule', 'run_schedule', 'delete_schedule'] as const),
   ...(['set_limit', 'reset_limit', 'remove_limit', 'import', 'signal'] as const),
+  ...(['add_webhook', 'set_webhook', 'rotate_webhook', 'enable_webhook'] as const),
+  ...(['disable_webhook', 'remove_webhook'] as const),
 ] as const;
 
 /** What an act in the audit is called. */

@@ -16,6 +16,8 @@ const QUEUE_PATTERN = /^[a-z][a-z0-9_]{0,39}$/;
 const TABLES = [
   ...['workers', 'queues', 'migrations', 'functions', 'fleet', 'audit', 'schedules'],
   ...['limits', 'rates', 'permits', 'on_dead_letter'],
+  ...['webhook_endpoints', 'webhook_secrets', 'webhook_health', 'webhook_log'],
+  ...['event_log', 'projections', 'projection_cursors', 'projection_stops', 'projection_parked'],
 ];
 /** A table has a type of its own name. */
 const TYPES = ['ordering', 'bucket', 'priority', 'positive'];

@@ -10,6 +10,8 @@ import { fill } from './functions/enqueue/fill.sql.js';
 import { lockUnique } from './functions/enqueue/lock-unique.sql.js';
 import { retakeUnique } from './functions/enqueue/retake-unique.sql.js';
 import { takeKey } from './functions/enqueue/take-key.sql.js';
+import { eventPage } from './functions/events/event-page.sql.js';
+import { eventsWake } from './functions/events/events-wake.sql.js';
 import { fleetChanged } from './functions/fleet/fleet-changed.sql.js';
 import { schedulesChanged } from './functions/fleet/schedules-changed.sql.js';
 import { wake } from './functions/fleet/wake.sql.js';
@@ -24,6 +26,14 @@ import { legacy } from './functions/limits/legacy.sql.js';
 import { limitsChanged } from './functions/limits/limits-changed.sql.js';
 import { rateKeys } from './functions/limits/rate-keys.sql.js';
 import { setLimit } from './functions/limits/set-limit.sql.js';
+import { claimCall, settleCalls } from './functions/protocol/calls.sql.js';
+import { claimVerbs } from './functions/protocol/claims.sql.js';
+import { maintain } from './functions/protocol/maintain.sql.js';
+import { beat, register } from './functions/protocol/registry.sql.js';
+import { settleOne, words } from './functions/protocol/settle-one.sql.js';
+import { maintenanceVerbs, ownerVerbs } from './functions/protocol/verbs.sql.js';
+import { holds, workKeys, workTime } from './functions/protocol/work.sql.js';
+import { workClaim, workOrdered } from './functions/protocol/work-claim.sql.js';
 import { audit } from './functions/queue/audit.sql.js';
 import { claim } from './functions/queue/claim.sql.js';
 import { due, dueQueues } from './functions/queue/due.sql.js';
@@ -80,4 +90,21 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   arrive,
   suspend,
   signal,
+  eventsWake,
+  eventPage,
+  register,
+  beat,
+  words,
+  settleCalls,
+  claimCall,
+  ownerVerbs,
+  maintenanceVerbs,
+  claimVerbs,
+  settleOne,
+  maintain,
+  holds,
+  workTime,
+  workKeys,
+  workOrdered,
+  workClaim,
 ];

@@ -11,6 +11,8 @@ import { pruneIndexes } from './migrations/0006-prune-indexes.sql.js';
 import { onDeadLetter } from './migrations/0007-on-dead-letter.sql.js';
 import { workflows } from './migrations/0008-workflows.sql.js';
 import { uniqueKeys } from './migrations/0009-unique-keys.sql.js';
+import { projections } from './migrations/0010-projections.sql.js';
+import { webhooks } from './migrations/0011-webhooks.sql.js';
 
 export const MIGRATIONS: readonly Migration[] = [
   engine,
@@ -22,6 +24,8 @@ export const MIGRATIONS: readonly Migration[] = [
   onDeadLetter,
   workflows,
   uniqueKeys,
+  projections,
+  webhooks,
 ];
 
 export const LATEST = MIGRATIONS.length;

@@ -100,6 +100,8 @@ FROM unnest($2::uuid[], $3::bigint[]) AS done(id, generation)
 JOIN holdfast.inbox_archive AS a
   ON a.id = done.id AND a.lease_generation = done.generation AND a.claimed_by = $1::text
     AND a.status = 'completed'
+-- One that is in the queue was not completed: its id was another job's before.
+WHERE NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = done.id)
 UNION ALL
 -- Without an archive, a job that is gone was completed. One that was cancelled is archived all the same, until
 -- it is pruned.

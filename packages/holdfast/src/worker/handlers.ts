@@ -20,6 +20,18 @@ export abstract class Handling {
   /** Throws unless the worker has not been started. */
   protected abstract checkNew(instead: string): void;
 
+  /** For our own shapes: a type whose jobs run for as long as their worker, `residents` of them at once. */
+  static addResident(
+    worker: Handling,
+    job: JobDefinition<never, unknown>,
+    residents: number,
+    handler: Handler,
+  ): void {
+    worker.checkNew('add handlers before run()');
+    const given = job as unknown as JobDefinition<unknown, unknown>;
+    addRoute(worker.routes, 'project()', given, handler, () => ({ handler, residents }));
+  }
+
   /**
    * Adds the handler of a job. Call it before `run()`.
    * @example worker.handle(sendReceipt, async ({ payload }) => mail.send(payload.orderId));

@@ -29,7 +29,7 @@ import { type Membership, newMembership } from './services/membership.js';
 import { newRecovery } from './services/recovery.js';
 import type { Registration } from './services/registration.js';
 import { newScheduleTicker, type ScheduleTicker } from './services/schedules.js';
-import { newServiceLoop, transactionWith } from './services/service-loop.js';
+import { type AddedService, newServiceLoop, transactionWith } from './services/service-loop.js';
 import { newSignalWaker } from './services/signals.js';
 import { watchUnhandled } from './services/unhandled.js';
 import { newSettler } from './settle/settler.js';
@@ -41,6 +41,8 @@ interface LoopsDeps extends Omit<SharedDeps, 'workerId' | 'standing'>, WorkerDep
   readonly enginePool: pg.Pool;
   readonly channels: ReadonlyMap<string, string>;
   readonly metadata: object;
+  /** What shapes do now and then. */
+  readonly added: readonly AddedService[];
   readonly registeredAt: number;
   /** The registry calls this worker draining; or so many handlers run on without their jobs that it should be. */
   readonly drainAsked: (leaked?: number) => void;

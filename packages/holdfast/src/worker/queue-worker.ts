@@ -9,7 +9,9 @@ import { LAST_MS } from '../postgres/connect/backoff.js';
 import { type Hints, newClaimLoop } from './claim/claim-loop.js';
 import type { ClaimBatch } from './claim/claim-sender.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
+import type { Settings } from './options.js';
 import type { QueueDeps } from './queue-deps.js';
+import type { Route } from './run/handler-context.js';
 import { LeasedJob } from './run/leased-job.js';
 import { Runs, runsOf } from './run/runs.js';
 import { newInFlightJobs } from './settle/in-flight.js';
@@ -21,13 +23,20 @@ export interface QueueWorkerDeps extends QueueDeps {
   readonly recordRound: (queue: string, agoMs: number | null) => void;
 }
 
+/** Jobs that run for as long as their worker leave the others their handlers. */
+function roomForResidents(settings: Settings, routes: readonly Route[]): Settings {
+  const residents = routes.reduce((sum, { residents = 0 }) => sum + residents, 0);
+  return residents === 0 ? settings : { ...settings, concurrency: residents, prefetch: 0 };
+}
+
 export type QueueWorker = ReturnType<typeof newQueueWorker>;
 
-export function newQueueWorker(queue: string, deps: QueueWorkerDeps) {
+export function newQueueWorker(queue: string, given: QueueWorkerDeps) {
+  const routes = [...given.routes.values()].filter(({ job }) => job.queue === queue);
+  const deps = { ...given, settings: roomForResidents(given.settings, routes) };
   const { settings, quarantine, settler, time, workerId } = deps;
   const { concurrency, batchSize, leaseMs, renewMs } = settings;
   const prefetch = new PrefetchPolicy(concurrency, settings.prefetch);
-  const routes = [...deps.routes.values()].filter(({ job }) => job.queue === queue);
   /** Handled types with the newest version of each; of a workflow, those that it has bodies for. */
   const versions: Versions = Object.fromEntries(
     routes.map(({ job, workflow }) => [
@@ -204,6 +213,12 @@ export function newQueueWorker(queue: string, deps: QueueWorkerDeps) {
       settler.flush();
       runs.stop();
       for (const held of inFlight.values()) if (!held.started) inFlight.release(held);
+      const residents = new HoldfastError(
+        'STOPPED',
+        'The worker is stopping; a job that runs for as long as its worker goes to another one.',
+      );
+      for (const held of inFlight.values())
+        if (deps.routes.get(held.row.type)?.residents) held.abort(residents);
       if (await emptyWithin(graceMs)) return true;
       const reason = new HoldfastError(
         'STOPPED',

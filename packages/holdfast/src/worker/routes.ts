@@ -23,9 +23,11 @@ export function addRoute<Input, Payload, Result>(
   const problem =
     typeof handler !== 'function'
       ? `The handler of "${type}" must be a function, not ${shown(handler)}. ${undone}`
-      : routes.has(type)
-        ? `There is a handler for "${type}" already; it was kept.`
-        : null;
+      : where !== 'workflow()' && isWorkflow(job as object)
+        ? `"${type}" was made with workflow(), so it has bodies and no handler. Use workflow(). ${undone}`
+        : routes.has(type)
+          ? `There is a handler for "${type}" already; it was kept.`
+          : null;
   if (problem) throw new HoldfastError('OPTION_INVALID', problem);
   routes.set(type, { job: job as unknown as Route['job'], ...route() });
 }

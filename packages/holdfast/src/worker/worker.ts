@@ -25,6 +25,7 @@ import { graceMs, resolveOptions, type Settings, type WorkerOptions } from './op
 import { checkWays, findPooler, outageOf, untilReachable, wasAway } from './reachable.js';
 import { bodiesOf, handlesOf, openQueues, queuesToServe, typesOf } from './routes.js';
 import type { Route } from './run/handler-context.js';
+import { servicesOf } from './services/added.js';
 import {
   metadataOf,
   newRegistration,
@@ -161,6 +162,7 @@ export class Worker extends Handling {
       ...{ ...this.#deps, ...this.#events, ...entered },
       ...{ enginePool, engine, mode, queues, metadata, registration, reportError },
       ...{ settings: this.#settings, routes, log, stats: this.stats, time: systemTime },
+      added: servicesOf(this),
       drainAsked: (leaked) => this.#drainAsked(leaked),
       reportListenerError: this.#warn,
     });

@@ -107,6 +107,8 @@ class Trying {
       pause: (ms) =>
         ms > LONGEST_MS ? never() : new Promise((resolve) => setTimeout(resolve, ms)),
       now: () => performance.now(),
+      // Tests have a time limit of their own, and nothing is lost here by giving up too soon.
+      patienceMs: LONGEST_MS,
     };
   }
 

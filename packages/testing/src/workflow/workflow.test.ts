@@ -352,6 +352,17 @@ describe('replayHistory', () => {
     expect(bank.charges).toHaveLength(charges);
   });
 
+  test('a first step that was removed is told within the time limit of a test', {
+    timeout: 5_000,
+  }, async () => {
+    all = await recorded();
+    // It waits for something that is recorded behind the step that it forgot.
+    const forgetful = (flow: CheckoutFlow) => flow.wait('approval', 'approved');
+    const { outcome, error } = await replay('waiting', forgetful);
+    expect(outcome).toBe('changed');
+    expect(error?.message).toMatch(/is recorded, and the code asks for "approval" instead/);
+  });
+
   test('a body that goes on to something new is ok, and says what comes next', async () => {
     all = await recorded();
     const more = async (flow: CheckoutFlow, input: Order) => {

@@ -5,7 +5,7 @@ import { checkTx } from '../../enqueue/transaction.js';
 import { historyOf, type RunHistory } from '../../inspect/job/history.js';
 import { readableQueues } from '../../inspect/job/states.js';
 import { type RunSteps, stepsOf } from '../../inspect/job/steps.js';
-import { invalid } from '../../job/errors/holdfast-error.js';
+import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkKey } from '../../job/key.js';
 import { checkKnown } from '../../job/options/known-options.js';
@@ -17,7 +17,7 @@ import { boundedExecutor } from '../../postgres/connect/bounded.js';
 import { inQueue } from '../../postgres/in-queue.js';
 import type { Names } from '../../postgres/names.js';
 import { type Executor, executor, type Transaction } from '../../postgres/queryable.js';
-import { checkSignal, type WorkflowDefinition } from '../../workflow/definition.js';
+import { checkSignal, isWorkflow, type WorkflowDefinition } from '../../workflow/definition.js';
 import { openGroups } from '../../workflow/rows/children.js';
 import { askToUndo, type NewSignal, send } from '../../workflow/rows/signal.js';
 import { type Access, ask } from '../access.js';
@@ -50,6 +50,14 @@ export interface StepsOptions {
 const SIGNAL_OPTIONS = { key: true, tx: true } as const;
 const UNDONE = 'Nothing was sent.';
 
+/** Nothing else ever takes a signal. */
+function checkWorkflow(given: unknown): void {
+  if (typeof given === 'object' && given !== null && isWorkflow(given)) return;
+  throw invalid(
+    `The first argument of signal() must be a definition, made with workflow('…'), not ${shown(given)}. ${UNDONE}`,
+  );
+}
+
 export function workflows(access: Access) {
   return {
     /**
@@ -64,6 +72,7 @@ export function workflows(access: Access) {
       options: SignalOptions = {},
     ): Promise<boolean> {
       checkKnown(options, SIGNAL_OPTIONS, 'signal()', UNDONE);
+      checkWorkflow(workflow);
       checkSignal(workflow as never, name, UNDONE);
       checkId(id);
       const { key, tx } = options;
@@ -99,7 +108,8 @@ export function workflows(access: Access) {
         );
       };
       const queues = queue ? [queue] : await ask(access, (db) => readableQueues(db, access.schema));
-      for (const of of queues) {
+      // Who may read none is told so.
+      for (const of of queues.length > 0 ? queues : ['inbox']) {
         const found = await read(of);
         if (found.steps.length + found.signals.length > 0)
           return {

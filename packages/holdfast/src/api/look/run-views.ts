@@ -11,7 +11,7 @@ export interface RunWait {
   readonly name: string;
   /** Such as `wait` for signals, or `sleep`. */
   readonly kind: RunStep['kind'];
-  /** Of a wait: the signals of which it takes the first. */
+  /** Of a wait: its signals. It takes the first that comes. */
   readonly signals: readonly string[] | null;
   /** When it asked for it first. */
   readonly since: Date;

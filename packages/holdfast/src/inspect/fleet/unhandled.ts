@@ -85,7 +85,7 @@ export interface Unhandled {
   /** So many were found; behind a long backlog there may be more. */
   readonly jobs: number;
   readonly dueForMs: number;
-  /** Of a workflow of which live workers have other versions. */
+  /** Of a workflow: live workers have other versions of it. */
   readonly run: boolean;
 }
 

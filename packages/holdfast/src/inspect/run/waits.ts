@@ -1,6 +1,6 @@
 /**
- * What the runs of a queue wait for, and since when. All that is open is read, up to a bound: behind it the half that waits
- * longest and the half that waits shortest stand for all, scaled by what the server expects to be open.
+ * What the runs of a queue wait for, and since when. All open waits are read, up to a bound. If there are more, the oldest
+ * and the newest are read, half of the bound each, and scaled by how many the server expects to be open.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';

@@ -148,6 +148,11 @@ export interface Route {
   readonly many?: Many;
   /** The handler is that of a batch, and has other jobs. */
   readonly inBatch?: boolean;
+  /**
+   * How many jobs of this type one worker can run at once, for as long as it lives. They have a queue of their own, which
+   * has as many handlers; when the worker drains, their signals are aborted at once.
+   */
+  readonly residents?: number;
   /** Of a workflow, instead of the handler. */
   readonly workflow?: WorkflowRoute;
 }

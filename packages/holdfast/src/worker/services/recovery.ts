@@ -55,7 +55,7 @@ export function newRecovery(deps: Pick<SharedDeps, Shared>) {
     try {
       await recoverSome(names, pages, await hookedTypes(engine, names));
     } catch (error) {
-      // Or for the table that names the hooks, or for the run of which it is a child: those that go back do not.
+      // Or it waits for the table of hooks, or for its parent's run. Jobs that go back need neither.
       if (isHeldUp(error)) await recoverSome(names, pages, ['']);
     }
   }

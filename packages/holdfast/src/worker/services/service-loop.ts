@@ -19,6 +19,11 @@ export interface Service extends Periodic {
   readonly atMost?: number;
 }
 
+/** Of one queue. */
+export interface AddedService extends Service {
+  readonly queue: string;
+}
+
 export interface Round {
   readonly names: Names;
   readonly workerId: string;
@@ -74,12 +79,14 @@ type Shared =
 interface ServiceLoopDeps extends Pick<SharedDeps, Shared> {
   readonly enginePool: pg.Pool;
   readonly services: readonly Service[];
+  /** Those of some queues only. */
+  readonly added?: readonly AddedService[];
   /** A round of a queue comes every `maintenanceMs`. */
   readonly settings: Pick<Settings, 'maintenanceMs' | 'ttlMs'>;
 }
 
 export function newServiceLoop(deps: ServiceLoopDeps) {
-  const { schema, queues, services, engine, enginePool, mode, time, reportError } = deps;
+  const { schema, queues, added = [], engine, enginePool, mode, time, reportError } = deps;
   const { maintenanceMs, ttlMs } = deps.settings;
   /** By queue, when its last round began, as far as claims have said. */
   const beganAt = new Map<string, number>();
@@ -104,6 +111,7 @@ export function newServiceLoop(deps: ServiceLoopDeps) {
 
   async function round(queue: string): Promise<void> {
     const names = { schema, queue };
+    const services = [...deps.services, ...added.filter((one) => one.queue === queue)];
     try {
       const due = await winElection(engine, names, maintenanceMs, services);
       if (!due) return;

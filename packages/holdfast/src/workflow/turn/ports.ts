@@ -34,6 +34,8 @@ export interface TurnPorts {
   /** Resolves after so long, or when the signal is aborted. */
   pause(ms: number, signal: AbortSignal): Promise<void>;
   now(): number;
+  /** For so long a body that asks for nothing new may be busy with something of its own. Default: ten seconds. */
+  readonly patienceMs?: number;
 }
 
 /** A value, as JSON, and its place among all that ended. */

@@ -196,7 +196,8 @@ export class Turn implements Working {
     if (!isSure && this.#unanswered.length === 0) return false;
     const now = this.ports.now();
     this.#missingSince ??= now;
-    if (now - this.#missingSince >= (isSure ? GRACE_MS : PATIENCE_MS)) return true;
+    const { patienceMs = PATIENCE_MS } = this.ports;
+    if (now - this.#missingSince >= (isSure ? GRACE_MS : patienceMs)) return true;
     void this.ports.pause(GRACE_MS / 5, this.of.signal).then(() => this.pump());
     return false;
   }

@@ -164,7 +164,7 @@ export const SCHEDULER: Fields = {
   startDate: { moot: 'one that has not begun stays' },
   endDate: { moot: 'one with an end date stays' },
   iterationCount: { lost: 'how often it has run is not moved' },
-  next: { moot: 'the job for its next run goes with it' },
+  next: { moot: 'the job for its next run moves with the schedule' },
   offset: {
     lost: 'its offset is not moved',
     when: (value, { every }) => isSet(value) && !isSet(every),
@@ -197,14 +197,14 @@ function staysOf(queue: string, state: string, job: BullJob, held: Held): string
   if (job.deferredFailure) return 'BullMQ is about to fail it: a job of its flow failed';
   if (!job.repeatJobKey) return null;
   if (held.has(idOf(queue, job.repeatJobKey))) return 'belongs to a scheduler that stays';
-  return state === 'delayed' ? 'goes with its scheduler' : null;
+  return state === 'delayed' ? 'moves with its scheduler' : null;
 }
 
 export interface Found {
   readonly queue: string;
   readonly state: string;
   readonly job: BullJob;
-  /** Of its children so many have ended. */
+  /** How many of its children have ended. */
   readonly children: number;
 }
 

@@ -64,7 +64,7 @@ export class Tables {
     return (await this.#place.pool.query(this.text(sql), params)).rows;
   }
 
-  /** The row that says which version it is. `missing`: what there is none of, and what to do. */
+  /** The row that says which version it is. `missing`: what to say and do if there is no such row. */
   async version(sql: string, missing: string, more = ''): Promise<Row> {
     try {
       return (await this.rows(sql))[0] ?? {};

@@ -20,7 +20,7 @@ export interface SourceJob {
   readonly error: string | null;
   /** It gave up there: here it is a dead letter. */
   readonly dead: boolean;
-  /** Which other jobs it stood for there. */
+  /** Its key there, and which later jobs that key kept out. */
   readonly once: {
     readonly key: string;
     readonly as: 'idempotency' | 'pending' | 'running';

@@ -1,0 +1,100 @@
+/**
+ * The turn of a shard: its owner takes the cursor, reads page after page, and waits for events in between. It ends when
+ * the turn is over, the worker drains or the job is lost; whoever claims the job next goes on where it stopped.
+ */
+import { describeError } from '../../../job/errors/failure.js';
+import { HoldfastError } from '../../../job/errors/holdfast-error.js';
+import { Backoff } from '../../../postgres/connect/backoff.js';
+import { isTransient } from '../../../postgres/connect/transient.js';
+import { engineExecutor } from '../../../postgres/queryable.js';
+import { type Cursor, type Holder, take } from '../rows/cursor.js';
+import { page } from '../rows/page.js';
+import { isThere } from '../rows/registry.js';
+import { stopsOf } from '../rows/stops.js';
+import { makeTables } from './create.js';
+import type { Shard, ShardDeps } from './deps.js';
+import { applyPage, resumeKey } from './page.js';
+import { promoteIfCaughtUp } from './promote.js';
+import { Overtaken } from './transaction.js';
+
+/** So that shards spread over the workers that there are, and a crash long ago is not held against a shard. */
+const TURN_MS = 10_000;
+/** How often the owner looks for keys that are to go on. */
+const LOOK_MS = 1_000;
+
+export interface TurnOf {
+  readonly projectionId: number;
+  readonly shard: number;
+  readonly holder: Holder;
+  readonly signal: AbortSignal;
+}
+
+/** Resolves with how soon the next turn should begin; null: there is nothing to do any more. */
+export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | null> {
+  const { pool, names, prepare, log, projection, watch } = deps;
+  const { projectionId, shard: number, holder, signal } = turn;
+  const db = engineExecutor(pool, { prepare });
+  const taken = await take(db, names, holder, projectionId, number);
+  if (!taken) return (await isThere(db, names, projectionId)) ? LOOK_MS : null;
+  const { younger, cluster } = taken;
+  if (younger || isForeign(cluster, deps.cluster)) throw youngerCluster(projection.name);
+  const shard: Shard = { projectionId, shard: number, holder, taken };
+  await makeTables(deps, shard);
+  const endsAt = performance.now() + TURN_MS * (0.75 + Math.random() / 2);
+  const backoff = new Backoff();
+  let cursor: Cursor = taken;
+  let stops = new Map<string, boolean>();
+  let [lookAt, hints] = [0, watch.hints];
+  while (!signal.aborted && performance.now() < endsAt) {
+    try {
+      if (performance.now() >= lookAt || hints !== watch.hints) {
+        hints = watch.hints;
+        lookAt = performance.now() + LOOK_MS;
+        stops = await stopsOf(db, names, projectionId, number);
+        for (const [key, resume] of stops)
+          if (resume) {
+            const resumed = await resumeKey(deps, shard, cursor, key);
+            cursor = resumed.cursor;
+            // The rest of it comes with the next round, between pages of the others.
+            lookAt = 0;
+          }
+        if (lookAt === 0) stops = await stopsOf(db, names, projectionId, number);
+        if (number === 0 && taken.state === 'building') await promoteIfCaughtUp(deps, projectionId);
+      }
+      const next = await page(db, names, projection.log.name, cursor, projection.page);
+      if (next.events.length > 0 || cursor.untilSnapshot !== null) {
+        const applied = await applyPage(deps, shard, cursor, next, stops);
+        cursor = applied.cursor;
+        for (const key of applied.stopped) stops.set(key, false);
+        if (next.events.length > 0) watch.found();
+      } else await watch.wait(signal);
+      backoff.reset();
+    } catch (error) {
+      if (error instanceof Overtaken) return LOOK_MS;
+      log.warn(
+        { projection: projection.name, shard: number, err: describeError(error).message },
+        'a projection could not go on; it tries again',
+      );
+      if (!isTransient(error)) return LOOK_MS;
+      await watch.pause(backoff.nextMs(), signal);
+      // Whether the page was committed is not known.
+      const again = await take(db, names, holder, projectionId, number).catch(() => undefined);
+      if (!again) return LOOK_MS;
+      cursor = again;
+    }
+  }
+  return 0;
+}
+
+/** Whether the cursors of a build were taken in another cluster, as far as both are known. */
+export const isForeign = (of: string | null, here: string | null): boolean =>
+  of !== null && here !== null && of !== here;
+
+export function youngerCluster(name: string): HoldfastError {
+  return new HoldfastError(
+    'PROJECTION_CLUSTER',
+    `The cursors of projection "${name}" were taken in another cluster of PostgreSQL than this one (a dump that was restored, or pg_upgrade), ` +
+      'so they do not say what has been read. Nothing was applied. ' +
+      `Run \`holdfast projections rebase ${name}\`, which checks that it can tell, or \`holdfast projections rebuild ${name}\`.`,
+  );
+}

@@ -1,0 +1,158 @@
+/**
+ * One request, through the guard. The time-out covers everything, from the look-up to the last byte of the answer. No more
+ * of an answer is read than is kept or needed to use the connection again; after that it is cut off. What comes back is a
+ * fact: an answer, or why there is none. It never throws.
+ */
+import http from 'node:http';
+import https from 'node:https';
+import { rootCertificates } from 'node:tls';
+import { AddressRefused, type Guard } from '../guard/guard.js';
+
+/** How much of an answer is kept. */
+const KEPT_BYTES = 1_024;
+/** How much of it is read, so that its connection can be used again. */
+const READ_BYTES = 64 * 1_024;
+
+export interface Answer {
+  /** Null: there was none. */
+  readonly status: number | null;
+  readonly headers: http.IncomingHttpHeaders;
+  /** The beginning of its body. */
+  readonly text: string;
+  /** Null: the whole answer came, or as much as is read. */
+  readonly error: string | null;
+  readonly timedOut: boolean;
+  readonly ms: number;
+}
+
+export interface Request {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface Poster {
+  post(request: Request): Promise<Answer>;
+  close(): void;
+}
+
+export interface PosterOptions {
+  readonly guard: Guard;
+  /** Certificates of authorities, beside those of Node. */
+  readonly ca?: string | readonly string[] | undefined;
+}
+
+class TimedOut extends Error {}
+
+const WORDS: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'the host has no address',
+  EAI_AGAIN: 'the host cannot be looked up now',
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was cut off',
+  EPIPE: 'the connection was cut off',
+  ETIMEDOUT: 'no connection was made in time',
+  HPE_HEADER_OVERFLOW: 'the headers of the answer are too large',
+};
+
+/** In words that may be shown to a customer: no addresses. */
+function wordsOf(error: unknown): string {
+  if (error instanceof AddressRefused || error instanceof TimedOut) return error.message;
+  const { code, errors } = error as { code?: string; errors?: unknown[] };
+  if (Array.isArray(errors) && errors.length > 0) return wordsOf(errors[0]);
+  if (code === undefined) return 'the request failed';
+  return WORDS[code] ?? `the request failed (${code})`;
+}
+
+/** The server closed a connection that was kept, in the moment in which it was used again. */
+const isStale = (request: http.ClientRequest, error: unknown) =>
+  request.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((error as { code?: string }).code ?? '');
+
+export function newPoster({ guard, ca }: PosterOptions): Poster {
+  const keep = { keepAlive: true, maxFreeSockets: 16, timeout: 30_000 };
+  const agents = {
+    'http:': new http.Agent(keep),
+    'https:': new https.Agent({
+      ...keep,
+      ...(ca !== undefined && { ca: [...rootCertificates, ...[ca].flat()] }),
+    }),
+  };
+
+  function send(request: Request, stop: AbortSignal, take: (part: Partial<Answer>) => void) {
+    const { url, headers, body } = request;
+    const secure = url.protocol === 'https:';
+    return new Promise<void>((resolve, reject) => {
+      const sent = (secure ? https : http).request(url, {
+        ...{ method: 'POST', lookup: guard.lookup, signal: stop },
+        agent: agents[secure ? 'https:' : 'http:'],
+        headers: { ...headers, 'content-length': Buffer.byteLength(body) },
+      });
+      sent.on('error', (error) => {
+        if (!isStale(sent, error) || stop.aborted) return reject(error);
+        // Nothing of an answer was read. A receiver that had taken it knows the id.
+        send(request, stop, take).then(resolve, reject);
+      });
+      sent.on('response', (response) => {
+        take({ status: response.statusCode ?? null, headers: response.headers });
+        read(response, take).then(resolve, reject);
+      });
+      sent.end(body);
+    });
+  }
+
+  return {
+    async post(request) {
+      const startedAt = performance.now();
+      const stop = new AbortController();
+      const over = new TimedOut(`no whole answer within ${request.timeoutMs} ms`);
+      const timer = setTimeout(() => stop.abort(over), request.timeoutMs);
+      const abort = () => stop.abort(request.signal.reason);
+      request.signal.addEventListener('abort', abort, { once: true });
+      let answer: Answer = {
+        ...{ status: null, headers: {}, text: '', error: null, timedOut: false, ms: 0 },
+      };
+      const take = (part: Partial<Answer>) => {
+        answer = { ...answer, ...part };
+      };
+      try {
+        guard.checkLiteral(request.url);
+        if (request.signal.aborted) abort();
+        await send(request, stop.signal, take);
+      } catch (error) {
+        const timedOut = stop.signal.reason === over;
+        take({ error: wordsOf(timedOut ? over : error), timedOut });
+      } finally {
+        clearTimeout(timer);
+        request.signal.removeEventListener('abort', abort);
+      }
+      return { ...answer, ms: Math.round(performance.now() - startedAt) };
+    },
+    close() {
+      for (const agent of Object.values(agents)) agent.destroy();
+    },
+  };
+}
+
+/** Reads to the end, or as far as is read. What came before an error is kept too. */
+function read(response: http.IncomingMessage, take: (part: Partial<Answer>) => void) {
+  return new Promise<void>((resolve, reject) => {
+    let kept = Buffer.alloc(0);
+    let bytes = 0;
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (kept.length < KEPT_BYTES) {
+        kept = Buffer.concat([kept, chunk.subarray(0, KEPT_BYTES - kept.length)]);
+        // A character that was cut in two is left out. Postgres' text knows no NUL.
+        const text = new TextDecoder().decode(kept, { stream: true });
+        take({ text: text.replaceAll('\0', '') });
+      }
+      if (bytes <= READ_BYTES) return;
+      resolve();
+      response.destroy();
+    });
+    response.on('end', resolve);
+    response.on('error', reject);
+    response.on('close', () => reject(new Error('closed')));
+  });
+}

@@ -1,0 +1,287 @@
+/**
+ * Endpoints, for programs: made, changed, disabled, enabled and removed, in the caller's transaction or in one of its own.
+ * Deliveries to a disabled endpoint are held; enabling it replays them and those that had spent their attempts.
+ */
+
+import { ask } from '../../api/access.js';
+import { actIn, cancelFor, discardJobs, recordOf, retryAndHint } from '../../api/act/acts.js';
+import { checkTx } from '../../enqueue/transaction.js';
+import { hintQueue } from '../../fleet/wake.js';
+import { HoldfastError } from '../../job/errors/holdfast-error.js';
+import { checkId } from '../../job/id.js';
+import { checkInteger } from '../../job/job.js';
+import { checkKey } from '../../job/key.js';
+import { type Duration, durationMs } from '../../job/options/duration.js';
+import { checkChoice, checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
+import { uuidv7 } from '../../job/uuid.js';
+import type { ActName } from '../../operate/audit.js';
+import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
+import type { Executor, Transaction } from '../../postgres/queryable.js';
+import { checkSecret, newSecret } from './deliver/sign.js';
+import type { Deps } from './deps.js';
+import {
+  checkChanges,
+  checkEndpoint,
+  type EndpointChanges,
+  type EndpointOptions,
+} from './endpoint-options.js';
+import { count, find, wake } from './rows/deliveries.js';
+import * as rows from './rows/endpoints.js';
+import {
+  type Endpoint,
+  type EndpointState,
+  endpointView,
+  type WaitingDeliveries,
+} from './views.js';
+
+/** What acts on an endpoint take. */
+export interface EndpointCall extends ActOptions {
+  /** Your transaction. Default: one of its own. */
+  readonly tx?: Transaction;
+}
+
+/** Which endpoints are listed. */
+export interface EndpointsRequest {
+  /** Only those of this tenant. Default: all. */
+  readonly tenant?: string;
+  /** Only those in this state. Default: all. */
+  readonly state?: EndpointState;
+  /** After this one: `next` of the page before. Default: from the first on. */
+  readonly after?: string;
+  /** At most so many, up to 1,000. Default 100. */
+  readonly limit?: number;
+}
+
+/** A page of endpoints. */
+export interface EndpointsPage {
+  /** The endpoints, the oldest first. */
+  readonly endpoints: readonly Endpoint[];
+  /** For `after` of the next page; null: there are no more. */
+  readonly next: string | null;
+}
+
+const CALL = { ...ACT_OPTIONS, tx: true } as const satisfies Known<EndpointCall>;
+const REQUEST = {
+  ...{ tenant: true, state: true, after: true, limit: true },
+} as const satisfies Known<EndpointsRequest>;
+/** So many jobs are moved in one statement. */
+const CHUNK = 5_000;
+/** No more deliveries of an endpoint are counted. */
+const COUNTED = 10_000;
+const DAY_MS = 86_400_000;
+const UNDONE = 'Nothing was done.';
+
+export const unknownEndpoint = (id: string) =>
+  new HoldfastError(
+    'ENDPOINT_UNKNOWN',
+    `There is no webhook endpoint ${id}; nothing was done. List those that there are with endpoints.list().`,
+  );
+
+export function endpoints(deps: Deps) {
+  const { access, names, orderedNames, settings } = deps;
+  const { guard } = settings;
+
+  function checkCall(call: EndpointCall, where: string, more: Record<string, true> = {}): void {
+    checkKnown(call, { ...CALL, ...more }, `endpoints.${where}()`, UNDONE);
+    checkActOptions(call);
+    if ('tx' in call) checkTx(call.tx);
+  }
+
+  const record = (db: Executor, act: ActName, id: string, call: EndpointCall) =>
+    recordOf({ act, queue: names.queue, changes: { endpoint: id } }, call)?.add(db, names);
+
+  async function shown(db: Executor, id: string): Promise<Endpoint> {
+    const row = await rows.show(db, names, id);
+    if (!row) throw unknownEndpoint(id);
+    return endpointView(row);
+  }
+
+  const placeOf = ({ id, ordered }: Pick<Endpoint, 'id' | 'ordered'>) =>
+    ({ of: { id, ordered }, where: ordered ? orderedNames : names }) as const;
+
+  /** In the transaction that enables it, so that nothing is replayed of one that stays disabled. */
+  async function replay(db: Executor, endpoint: Endpoint, failed: boolean): Promise<number> {
+    const { of, where } = placeOf(endpoint);
+    let moved = 0;
+    for (;;) {
+      const woken = await wake(db, where, of, CHUNK);
+      await hintQueue(db, where, woken);
+      moved += woken.length;
+      if (woken.length < CHUNK) break;
+    }
+    while (failed) {
+      const dead = await find(db, where, of, 'dead_letter', CHUNK);
+      const ids = dead.map(({ id }) => id);
+      if (ids.length > 0) moved += (await retryAndHint(db, where, ids)).length;
+      if (ids.length < CHUNK) break;
+    }
+    return moved;
+  }
+
+  async function cancelAll(db: Executor, endpoint: Endpoint): Promise<number> {
+    const { of, where } = placeOf(endpoint);
+    let ended = 0;
+    for (;;) {
+      const some = await find(db, where, of, null, CHUNK);
+      const ids = (dead: boolean) =>
+        some.filter(({ status }) => (status === 'dead_letter') === dead).map(({ id }) => id);
+      const [live, dead] = [ids(false), ids(true)];
+      if (live.length > 0)
+        ended += (await cancelFor('its endpoint was removed')(db, where, live)).length;
+      if (dead.length > 0) ended += (await discardJobs(db, where, dead)).length;
+      if (some.length < CHUNK) return ended;
+    }
+  }
+
+  return {
+    /**
+     * Makes an endpoint. Its secret is returned here and by `rotate()`, and never again.
+     * @example const { id, secret } = await hooks.endpoints.create({ tenant: 'acme', url: 'https://acme.example/hooks' });
+     */
+    async create(
+      endpoint: EndpointOptions,
+      call: EndpointCall = {},
+    ): Promise<Endpoint & { readonly secret: string }> {
+      checkCall(call, 'create');
+      const checked = checkEndpoint(endpoint, guard);
+      const undone = 'No endpoint was made.';
+      const secret =
+        endpoint.secret === undefined ? newSecret() : checkSecret(endpoint.secret, undone);
+      const id = uuidv7();
+      return actIn(access, call, async (db) => {
+        await rows.add(db, names, { id, ...checked.endpoint }, secret, checked.headers);
+        await record(db, 'add_webhook', id, call);
+        return { ...(await shown(db, id)), secret };
+      });
+    },
+
+    /**
+     * Changes an endpoint. What you leave out stays as it is. Deliveries that wait go to the new URL.
+     * @example await hooks.endpoints.update(id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
+     */
+    async update(id: string, changes: EndpointChanges, call: EndpointCall = {}): Promise<Endpoint> {
+      checkCall(call, 'update');
+      checkId(id);
+      const checked = checkChanges(changes, guard);
+      return actIn(access, call, async (db) => {
+        const before = await shown(db, id);
+        const { concurrency = 1 } = checked.changes;
+        if (before.ordered && concurrency !== 1)
+          throw new HoldfastError(
+            'OPTION_INVALID',
+            'An ordered endpoint has one request at a time; nothing was changed. Make another endpoint without order.',
+          );
+        if (!(await rows.change(db, names, id, checked.changes, checked.headers)))
+          throw unknownEndpoint(id);
+        await record(db, 'set_webhook', id, call);
+        return shown(db, id);
+      });
+    },
+
+    /** Lists endpoints, without their secrets. */
+    async list(request: EndpointsRequest = {}): Promise<EndpointsPage> {
+      checkKnown(request, REQUEST, 'endpoints.list()', 'Nothing was read.');
+      const { tenant, after, state, limit = 100 } = request;
+      checkChoice(state, ['active', 'disabled'] as const, 'state', 'Nothing was read.');
+      const most = checkInteger(limit, 'limit', 1, 1_000);
+      const found = await ask(access, (db) =>
+        rows.list(db, names, {
+          tenant: tenant === undefined ? null : checkKey(tenant, 'tenant'),
+          after: after === undefined ? null : checkId(after),
+          ...{ state: state ?? null, limit: most + 1 },
+        }),
+      );
+      const page = found.slice(0, most).map(endpointView);
+      return { endpoints: page, next: found.length > most ? (page.at(-1)?.id ?? null) : null };
+    },
+
+    /** An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there. */
+    async get(id: string): Promise<Endpoint & WaitingDeliveries> {
+      checkId(id);
+      return ask(access, async (db) => {
+        const endpoint = await shown(db, id);
+        const { of, where } = placeOf(endpoint);
+        return { ...endpoint, ...(await count(db, where, of, COUNTED)) };
+      });
+    },
+
+    /**
+     * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too.
+     * @example const { secret } = await hooks.endpoints.rotate(id, { overlap: '7d' });
+     */
+    async rotate(
+      id: string,
+      call: EndpointCall & {
+        /** How long the old secret signs beside the new one. Default a day, at most 90. */
+        readonly overlap?: Duration;
+        /** The new secret. Default: one is made. */
+        readonly secret?: string;
+      } = {},
+    ): Promise<{ readonly secret: string }> {
+      checkCall(call, 'rotate', { overlap: true, secret: true });
+      checkId(id);
+      const overlapMs = durationMs(call.overlap ?? '1d', 'overlap', { max: 90 * DAY_MS });
+      const secret = call.secret === undefined ? newSecret() : checkSecret(call.secret, UNDONE);
+      return actIn(access, call, async (db) => {
+        if (!(await rows.rotate(db, names, id, secret, overlapMs))) throw unknownEndpoint(id);
+        await record(db, 'rotate_webhook', id, call);
+        return { secret };
+      });
+    },
+
+    /**
+     * Stops requests to an endpoint. Its deliveries are held, and so is what is sent from now on. A request that runs ends.
+     * @example await hooks.endpoints.disable(id, { reason: 'the customer asked for it', actor: 'kim' });
+     */
+    async disable(id: string, call: EndpointCall = {}): Promise<Endpoint> {
+      checkCall(call, 'disable');
+      checkId(id);
+      const words = { reason: call.reason ?? null, by: call.actor ?? null };
+      return actIn(access, call, async (db) => {
+        const was = await rows.turn(db, names, id, 'disabled', words);
+        if (was === null) throw unknownEndpoint(id);
+        if (was !== 'disabled') await record(db, 'disable_webhook', id, call);
+        return shown(db, id);
+      });
+    },
+
+    /**
+     * Lets requests go to an endpoint again: held deliveries, and those that had spent their attempts, are due now.
+     * @example await hooks.endpoints.enable(id, { reason: 'the receiver is up again' });
+     */
+    async enable(
+      id: string,
+      call: EndpointCall & {
+        /** Also run deliveries again whose attempts were spent. Default true. */
+        readonly failed?: boolean;
+      } = {},
+    ): Promise<Endpoint & { readonly replayed: number }> {
+      checkCall(call, 'enable', { failed: true });
+      checkId(id);
+      checkFlag(call.failed, 'failed', UNDONE);
+      const words = { reason: call.reason ?? null, by: call.actor ?? null };
+      return actIn(access, call, async (db) => {
+        const was = await rows.turn(db, names, id, 'active', words);
+        if (was === null) throw unknownEndpoint(id);
+        if (was !== 'active') await record(db, 'enable_webhook', id, call);
+        const endpoint = await shown(db, id);
+        return { ...endpoint, replayed: await replay(db, endpoint, call.failed ?? true) };
+      });
+    },
+
+    /**
+     * Removes an endpoint. Its deliveries are cancelled and stay in the archive, with the reason. Returns how many.
+     * @example await hooks.endpoints.remove(id, { tx: client });
+     */
+    async remove(id: string, call: EndpointCall = {}): Promise<{ readonly cancelled: number }> {
+      checkCall(call, 'remove');
+      checkId(id);
+      return actIn(access, call, async (db) => {
+        const endpoint = await shown(db, id);
+        if (!(await rows.remove(db, names, id))) throw unknownEndpoint(id);
+        await record(db, 'remove_webhook', id, call);
+        return { cancelled: await cancelAll(db, endpoint) };
+      });
+    },
+  };
+}

@@ -1,0 +1,158 @@
+/**
+ * The deliveries of an endpoint, which are jobs. Where turns are taken, its jobs are those of a group; in order, those of a
+ * key. Either way one bucket has all of them, and the index by which claims read finds them.
+ */
+import { bucketOf } from '../../../job/key.js';
+import type { Names } from '../../../postgres/names.js';
+import type { Executor } from '../../../postgres/queryable.js';
+import { bool, int4, statement, text, uuid } from '../../../postgres/statement.js';
+
+/** A delivery that is held is due so far ahead that nothing else is. */
+export const HOLD_MS = 3_000 * 86_400_000;
+const HELD = `i.available_at > now() + interval '1000 days' AND i.available_at < 'infinity'`;
+
+/** `$1` is the endpoint, `$2` its bucket. */
+const OF_GROUP = `i.partition_bucket = $2::text::smallint AND coalesce(i.group_key, '') COLLATE "C" = $1::text
+    AND NOT i.parked AND i.crashes < 2`;
+const OF_KEY = `i.partition_bucket = $2::text::smallint AND i.partition_key COLLATE "C" = $1::text AND NOT i.parked`;
+
+const waking = (name: string, of: string) =>
+  statement({
+    name,
+    text: `
+WITH held AS MATERIALIZED (
+  SELECT i.id FROM holdfast.inbox AS i
+  WHERE ${of} AND i.status = 'pending' AND ${HELD}
+  ORDER BY i.id
+  LIMIT $3::text::integer
+  FOR UPDATE SKIP LOCKED
+)
+UPDATE holdfast.inbox AS i SET available_at = now(), wait_until = NULL
+FROM held AS h WHERE i.id = h.id
+RETURNING i.id, i.available_at::text AS due, i.partition_bucket::integer AS bucket`,
+    columns: { id: uuid, due: text, bucket: int4 },
+  });
+
+export const wakeGroup = waking('webhook_wake', OF_GROUP);
+export const wakeKey = waking('webhook_wake_ordered', OF_KEY);
+
+const place = (endpoint: string) => [endpoint, String(bucketOf(endpoint))] as const;
+
+/** Those that are held are due now, at most so many. */
+export async function wake(
+  db: Executor,
+  names: Names,
+  { id, ordered }: { readonly id: string; readonly ordered: boolean },
+  limit: number,
+) {
+  const params = [...place(id), String(limit)];
+  const rows = await db.run(ordered ? wakeKey : wakeGroup, names, params);
+  return rows.map(({ id: job, due, bucket }) => ({ id: job, runAt: due, partitionBucket: bucket }));
+}
+
+export const deferGroup = statement({
+  name: 'webhook_defer',
+  text: `
+WITH due AS MATERIALIZED (
+  SELECT i.id FROM holdfast.inbox AS i
+  WHERE ${OF_GROUP} AND i.status = 'pending' AND i.available_at <= now()
+  ORDER BY i.available_at, i.position
+  LIMIT $5::text::integer
+  FOR UPDATE SKIP LOCKED
+), placed AS (
+  SELECT d.id, row_number() OVER () AS nth FROM due AS d
+)
+UPDATE holdfast.inbox AS i
+SET available_at = now() + ($3::text::double precision + p.nth * $4::text::double precision) * interval '1 millisecond'
+FROM placed AS p WHERE i.id = p.id
+RETURNING i.id`,
+  columns: { id: uuid },
+});
+
+/**
+ * What is due for an endpoint that may not be called now waits, each for its own time: otherwise every one of them would be
+ * claimed and put back. Not needed in order, where the first holds the others.
+ */
+export async function defer(
+  db: Executor,
+  names: Names,
+  endpoint: string,
+  { waitMs, everyMs, limit }: { waitMs: number; everyMs: number; limit: number },
+): Promise<void> {
+  const params = [...place(endpoint), String(waitMs), String(everyMs), String(limit)];
+  await db.run(deferGroup, names, params);
+}
+
+const finding = (name: string, of: string) =>
+  statement({
+    name,
+    text: `
+SELECT i.id, i.status::text AS status
+FROM holdfast.inbox AS i
+WHERE i.partition_bucket = $2::text::smallint AND ${of}
+  AND ($3::text IS NULL OR i.status::text = $3::text)
+ORDER BY i.id
+LIMIT $4::text::integer`,
+    columns: { id: uuid, status: text },
+  });
+
+export const findGroup = finding('webhook_of_group', 'i.group_key = $1::text');
+export const findKey = finding('webhook_of_key', 'i.partition_key = $1::text');
+
+/** `status`: only those; null: all. */
+export async function find(
+  db: Executor,
+  names: Names,
+  { id, ordered }: { readonly id: string; readonly ordered: boolean },
+  status: string | null,
+  limit: number,
+) {
+  const params = [...place(id), status, String(limit)];
+  return db.run(ordered ? findKey : findGroup, names, params);
+}
+
+const counting = (name: string, of: string) =>
+  statement({
+    name,
+    text: `
+SELECT count(*) FILTER (WHERE i.status IN ('pending', 'processing') AND NOT (${HELD}))::integer AS waiting,
+  count(*) FILTER (WHERE i.status = 'pending' AND ${HELD})::integer AS held,
+  count(*) FILTER (WHERE i.status = 'dead_letter')::integer AS failed
+FROM (
+  SELECT i.status, i.available_at FROM holdfast.inbox AS i
+  WHERE i.partition_bucket = $2::text::smallint AND ${of}
+  LIMIT $3::text::integer
+) AS i`,
+    columns: { waiting: int4, held: int4, failed: int4 },
+  });
+
+export const countGroup = counting('webhook_count_group', 'i.group_key = $1::text');
+export const countKey = counting('webhook_count_key', 'i.partition_key = $1::text');
+
+/** Of at most so many. */
+export async function count(
+  db: Executor,
+  names: Names,
+  { id, ordered }: { readonly id: string; readonly ordered: boolean },
+  limit: number,
+) {
+  const params = [...place(id), String(limit)];
+  const [row] = await db.run(ordered ? countKey : countGroup, names, params);
+  return row ?? { waiting: 0, held: 0, failed: 0 };
+}
+
+export const findEnabled = statement({
+  name: 'webhook_enabled',
+  text: `
+SELECT e.id::text, e.ordered
+FROM holdfast.webhook_endpoints AS e
+WHERE e.state_at > now() - interval '15 minutes' AND e.state = 'active' AND e.state_at > e.created_at
+  AND e.queue = $1::text
+ORDER BY e.id
+LIMIT $2::integer`,
+  columns: { id: text, ordered: bool },
+});
+
+/** Endpoints that were enabled lately: an attempt that began before may hold its delivery after. */
+export const enabledLately = (db: Executor, names: Names, queue: string, limit: number) =>
+  db.run(findEnabled, names, [queue, limit]);

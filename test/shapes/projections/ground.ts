@@ -1,0 +1,81 @@
+/** What the tests of projections share: a log of orders, a projection of what was paid, and SQL that says the same. */
+import {
+  type EventLog,
+  eventLog,
+  type LoggedEvent,
+  type Projection,
+  type ProjectionOptions,
+  project,
+  projection,
+} from 'holdfast/projections';
+import { afterEach } from 'vitest';
+import type { Holdfast, WorkerOptions } from '../../../packages/holdfast/src/index.js';
+import { until } from '../../support/until.js';
+
+export type Paid = LoggedEvent<{ cents: number }>;
+
+/** The history of each key as text, so that the order shows, and a sum, so that a repetition does. */
+export const TOTALS = `CREATE TABLE totals (
+  key text PRIMARY KEY, cents bigint NOT NULL, events integer NOT NULL, line text NOT NULL)`;
+
+export const ADD = `
+INSERT INTO totals AS t VALUES ($1, $2::bigint, 1, $2::bigint::text)
+ON CONFLICT (key) DO UPDATE SET cents = t.cents + excluded.cents, events = t.events + 1,
+  line = t.line || ',' || excluded.line`;
+
+/** What the log says, computed by SQL alone. */
+export const TRUTH = `
+SELECT key, sum((data ->> 'cents')::bigint)::bigint AS cents, count(*)::integer AS events,
+  string_agg(data ->> 'cents', ',' ORDER BY position) AS line
+FROM holdfast.event_log WHERE stream = 'orders' AND type = 'order.paid' GROUP BY key ORDER BY key`;
+
+export const MODEL = 'SELECT key, cents, events, line FROM order_totals.totals ORDER BY key';
+
+export const totalsOf = (log: EventLog, more: Partial<ProjectionOptions> = {}): Projection =>
+  projection('order_totals', {
+    ...{ log, shards: 4 },
+    create: (tx) => tx.query(TOTALS),
+    on: {
+      'order.paid': (event: Paid, tx) => tx.query(ADD, [event.key, event.data.cents]),
+    },
+    ...more,
+  });
+
+export const ordersOf = (hf: Holdfast) => eventLog(hf, 'orders');
+
+export const paid = (key: string, cents: number) => ({ type: 'order.paid', key, data: { cents } });
+
+export type Rows = (text: string, params?: unknown[]) => Promise<object[]>;
+
+/** Until the read model says what the log says. */
+export async function agreed(rows: Rows, timeoutMs = 20_000): Promise<object[]> {
+  let last = '';
+  const found = await until(
+    'the read model and the log agree',
+    async () => {
+      const [truth, model] = [await rows(TRUTH), await rows(MODEL).catch(() => [])];
+      last = `${JSON.stringify(model).slice(0, 2_000)} instead of ${JSON.stringify(truth).slice(0, 2_000)}`;
+      return JSON.stringify(truth) === JSON.stringify(model) ? truth : undefined;
+    },
+    { timeoutMs },
+  ).catch((error) => {
+    throw new Error(`${error.message}: ${last}`);
+  });
+  return found;
+}
+
+/** Workers that project for the length of one test. */
+export function testProjectors() {
+  const open: { stop(): Promise<void> }[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((one) => one.stop()));
+  });
+  return async (hf: Holdfast, projections: readonly Projection[], options: WorkerOptions = {}) => {
+    const worker = hf.worker({ handleSignals: false, poll: '50ms', ...options });
+    await project(worker, projections);
+    const running = worker.run();
+    running.catch(() => undefined);
+    open.push({ stop: () => worker.stop() });
+    return worker;
+  };
+}
