@@ -482,7 +482,7 @@ export const MUTANTS = [
     name: 'a double take: a signal that was taken is taken again',
     patches: {
       'schema/functions/workflow/suspend.sql.js': [
-        ['f.run_id = run AND f.taken_by IS NULL AND', 'f.run_id = run AND'],
+        ['f.name = n.name AND f.taken_by IS NULL', 'f.name = n.name'],
       ],
     },
     ...FLOWS,
