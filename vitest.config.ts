@@ -116,7 +116,7 @@ export default defineConfig({
       project('timed', {
         include: TIMED,
         isolate: false,
-        maxWorkers: 3,
+        maxWorkers: 6,
         sequence: { groupOrder: 1 },
       }),
     ],

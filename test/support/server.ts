@@ -37,7 +37,10 @@ function startServer(): Promise<EmbeddedServer> {
     return startEmbedded({
       throwaway: true,
       // A client that hangs in its login may hold up whoever makes or drops a database; by default for a minute.
-      settings: { max_wal_size: '512MB', authentication_timeout: '20s' },
+      settings: {
+        ...{ max_wal_size: '512MB', authentication_timeout: '20s' },
+        max_prepared_transactions: '20',
+      },
       onProgress: (message) => console.log(message),
     });
   } finally {

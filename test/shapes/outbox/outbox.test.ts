@@ -163,7 +163,7 @@ describe('an outbox', () => {
   test('is made once and set again by its name', async () => {
     const events = await newOutbox();
     await outbox(db.hf, { queue: events.queue, refused: 'free', retention: '30d' }).create();
-    const text = `SELECT ordering::text, extract(day FROM archive_retention)::int AS days
+    const text = `SELECT ordering::text, (extract(epoch FROM archive_retention) / 86400)::int AS days
        FROM holdfast.queues WHERE name = $1`;
     expect(await db.rows(text, [events.queue])).toEqual([{ ordering: 'key', days: 30 }]);
   });

@@ -1,7 +1,7 @@
 /** `holdfast/projections`: events in an append-only log become read models. */
-export type { ProjectionStop as StoppedKey } from '../../inspect/projections/lag.js';
 export type { AppendsEvents, LoggedEvent, NewEvent } from './event.js';
 export { type EventLog, type EventLogOptions, eventLog } from './log.js';
+export { type ProjectionInfo, type Projections, projections, type StoppedKey } from './operate.js';
 export { project } from './project.js';
 export {
   type ApplyEvent,

@@ -10,11 +10,12 @@ import { engineExecutor } from '../../postgres/queryable.js';
 import { Handling } from '../../worker/handlers.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
-import { PROJECTORS, type ShardOf, shardJob } from './names.js';
+import { isForeign, PROJECTORS, type ShardOf, shardJob, youngerCluster } from './names.js';
 import type { Projection } from './projection.js';
 import { type Build, builds, clusterOf, lock } from './rows/registry.js';
 import { newSessions } from './shard/sessions.js';
-import { takeTurn, youngerCluster } from './shard/turn.js';
+import { pauseFor } from './shard/spread.js';
+import { takeTurn } from './shard/turn.js';
 import { add } from './swap.js';
 
 /** Connections of a projecting process, beside those of its worker. */
@@ -54,16 +55,25 @@ export async function project(worker: Worker, projections: readonly Projection[]
   parts.onClose(() => pool.end());
   const prepare = !(parts.pooler || (await behindPooler(pool)));
   const names = { schema, queue: PROJECTORS };
+  const cluster = await clusterOf(engineExecutor(pool, { prepare }), names);
   const sessions = newSessions({ connection, names, pool, log });
   parts.onClose(() => sessions.stop());
   for (const projection of projections) {
     const { watch } = sessions;
-    const deps = { ...{ projection, pool, names, prepare, watch }, log };
-    const handler = async ({ payload, id, fenceToken, signal }: HandlerContext<unknown>) => {
+    const deps = { ...{ projection, pool, names, prepare, watch, cluster }, log };
+    const held = new Map<number, number>();
+    const count = (id: number, by: number) => held.set(id, (held.get(id) ?? 0) + by).get(id) ?? 0;
+    const handler = async (context: HandlerContext<unknown>) => {
+      const { payload, id, fenceToken, signal, type, partitionKey } = context;
       const { id: projectionId, shard } = payload as ShardOf;
       const holder = { jobId: id, generation: fenceToken };
-      const againMs = await sessions
-        .during(() => takeTurn(deps, { projectionId, shard, holder, signal }))
+      count(projectionId, 1);
+      const again = await sessions
+        .during(async () => {
+          const againMs = await takeTurn(deps, { projectionId, shard, holder, signal });
+          if (againMs !== 0 || signal.aborted) return againMs;
+          return pauseFor(deps, { type, partitionKey, held: count(projectionId, 0) });
+        })
         .catch((error) => {
           log.error(
             { projection: projection.name, shard, err: describeError(error).message },
@@ -71,7 +81,8 @@ export async function project(worker: Worker, projections: readonly Projection[]
           );
           return FAILED_MS;
         });
-      if (againMs !== null) throw new Snooze(againMs, 'the turn of the shard is over');
+      count(projectionId, -1);
+      if (again !== null) throw new Snooze(again, 'the turn of the shard is over');
     };
     const job = shardJob(projection.name, projection.version);
     Handling.addResident(worker, job as never, projection.shards * BUILDS, handler as never);
@@ -92,7 +103,8 @@ async function register(hf: Holdfast, schema: string, projection: Projection): P
     await lock(db, names, name);
     const all = await builds(db, names, name);
     const cluster = await clusterOf(db, names);
-    for (const build of all) checkBuild(projection, build, cluster);
+    checkCluster(all, name, cluster);
+    for (const build of all) checkBuild(projection, build);
     if (all.some((build) => build.version === version)) return;
     const state = all.some((build) => build.state === 'live') ? 'building' : 'live';
     const { shards, promote: auto, schema: tables } = projection;
@@ -102,22 +114,26 @@ async function register(hf: Holdfast, schema: string, projection: Projection): P
   });
 }
 
-function checkBuild(
-  { name, version, log, schema }: Projection,
-  build: Build,
-  cluster: string | null,
-) {
-  if (build.younger || (cluster !== null && build.cluster !== null && build.cluster !== cluster))
+/** A foreign build may be what a rebuild replaces; then it stands still, and its successor is built. */
+function checkCluster(all: readonly Build[], name: string, cluster: string | null): void {
+  const foreign = (build: Build) => build.younger || isForeign(build.cluster, cluster);
+  const live = all.find(({ state }) => state === 'live');
+  if (!live || !foreign(live)) return;
+  if (!all.some((build) => build.state === 'building' && !foreign(build)))
     throw youngerCluster(name);
+}
+
+function checkBuild({ name, version, log, schema }: Projection, build: Build): void {
   if (build.version !== version) return;
-  if (build.stream !== log.name)
-    throw new HoldfastError(
+  const changed = (was: string) =>
+    new HoldfastError(
       'PROJECTION_CHANGED',
-      `Version ${version} of projection "${name}" reads the log "${build.stream}", and this program's reads "${log.name}". Nothing was done. Raise its version.`,
+      `Version ${version} of projection "${name}" ${was}. Nothing was done. Raise its version.`,
     );
+  if (build.stream !== log.name)
+    throw changed(`reads the log "${build.stream}", and this program's reads "${log.name}"`);
   if ((schema === null) !== (build.tables === null))
-    throw new HoldfastError(
-      'PROJECTION_CHANGED',
-      `Version ${version} of projection "${name}" was built ${schema === null ? 'with' : 'without'} \`create\`, and this program's is the other way. Nothing was done. Raise its version.`,
+    throw changed(
+      `was built ${schema === null ? 'with' : 'without'} \`create\`, and this program's is not so`,
     );
 }

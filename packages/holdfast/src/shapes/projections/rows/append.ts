@@ -8,7 +8,8 @@ export const appendEvents = statement({
   text: `
 WITH added AS (
   INSERT INTO holdfast.event_log (occurred_at, id, version, bucket, stream, key, type, data, headers)
-  SELECT coalesce(e.occurred_at, clock_timestamp()), e.id, e.version, e.bucket, $2::text, e.key, e.type, e.data, e.headers
+  SELECT coalesce(e.occurred_at, clock_timestamp()), e.id, e.version, e.bucket, $2::text, e.key, e.type,
+    coalesce(e.data, 'null'), e.headers
   FROM jsonb_to_recordset($1::text::jsonb) AS e(occurred_at timestamptz, id uuid, version integer, bucket smallint,
     key text, type text, data jsonb, headers jsonb)
   RETURNING 1

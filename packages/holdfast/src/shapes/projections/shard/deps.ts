@@ -13,6 +13,8 @@ export interface ShardDeps {
   readonly names: Names;
   readonly watch: Watch;
   readonly prepare: boolean;
+  /** Null: the role may not read it. */
+  readonly cluster: string | null;
   readonly log: Logger;
 }
 

@@ -16,7 +16,7 @@ export async function promoteIfCaughtUp(
 ): Promise<void> {
   const lags = await lagOf(engineExecutor(pool, { prepare: false }), names, projection.name);
   const own = lags.find(({ id }) => id === projectionId);
-  if (!own || own.state !== 'building' || !own.auto) return;
+  if (own?.state !== 'building' || !own.auto) return;
   if (own.events > 0 && own.lagMs > CAUGHT_UP_MS) return;
   await withTransaction(pool, (client) =>
     swap(client, names, projection.name, ({ id }) => id === projectionId),

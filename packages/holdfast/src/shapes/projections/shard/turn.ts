@@ -3,10 +3,10 @@
  * the turn is over, the worker drains or the job is lost; whoever claims the job next goes on where it stopped.
  */
 import { describeError } from '../../../job/errors/failure.js';
-import { HoldfastError } from '../../../job/errors/holdfast-error.js';
 import { Backoff } from '../../../postgres/connect/backoff.js';
 import { isTransient } from '../../../postgres/connect/transient.js';
 import { engineExecutor } from '../../../postgres/queryable.js';
+import { isForeign, youngerCluster } from '../names.js';
 import { type Cursor, type Holder, take } from '../rows/cursor.js';
 import { page } from '../rows/page.js';
 import { isThere } from '../rows/registry.js';
@@ -36,17 +36,19 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
   const db = engineExecutor(pool, { prepare });
   const taken = await take(db, names, holder, projectionId, number);
   if (!taken) return (await isThere(db, names, projectionId)) ? LOOK_MS : null;
-  if (taken.younger) throw youngerCluster(projection.name);
+  const { younger, cluster } = taken;
+  if (younger || isForeign(cluster, deps.cluster)) throw youngerCluster(projection.name);
   const shard: Shard = { projectionId, shard: number, holder, taken };
   await makeTables(deps, shard);
   const endsAt = performance.now() + TURN_MS * (0.75 + Math.random() / 2);
   const backoff = new Backoff();
   let cursor: Cursor = taken;
   let stops = new Map<string, boolean>();
-  let lookAt = 0;
+  let [lookAt, hints] = [0, watch.hints];
   while (!signal.aborted && performance.now() < endsAt) {
     try {
-      if (performance.now() >= lookAt) {
+      if (performance.now() >= lookAt || hints !== watch.hints) {
+        hints = watch.hints;
         lookAt = performance.now() + LOOK_MS;
         stops = await stopsOf(db, names, projectionId, number);
         for (const [key, resume] of stops)
@@ -82,13 +84,4 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
     }
   }
   return 0;
-}
-
-export function youngerCluster(name: string): HoldfastError {
-  return new HoldfastError(
-    'PROJECTION_CLUSTER',
-    `The cursors of projection "${name}" were taken in another cluster of PostgreSQL than this one (a dump that was restored, or pg_upgrade), ` +
-      'so they do not say what has been read. Nothing was applied. ' +
-      `Run \`holdfast projections rebase ${name}\`, which checks that it can tell, or \`holdfast projections rebuild ${name}\`.`,
-  );
 }

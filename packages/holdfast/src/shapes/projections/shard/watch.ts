@@ -21,6 +21,8 @@ export class Watch {
   #wanting: Promise<boolean> | null = null;
   /** Since when notifications arrive. */
   #onAt = 0;
+  /** How many notifications have arrived: each may be an operator's. */
+  hints = 0;
   readonly #waits = new Set<Wait>();
 
   constructor(hints: Hints) {
@@ -37,6 +39,7 @@ export class Watch {
 
   /** A notification has arrived. */
   hinted(): void {
+    this.hints++;
     this.found();
     for (const wait of this.#waits) wait.end();
   }

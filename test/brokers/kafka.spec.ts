@@ -1,0 +1,4 @@
+import { contract } from './contract.js';
+import { GROUNDS } from './grounds.js';
+
+contract(GROUNDS.kafka);
