@@ -499,7 +499,7 @@ export const MUTANTS = [
         ],
       ],
       // Nor does it ask what stands.
-      'worker/workflow/ports.js': [['if (done.stands)', 'if (done === undefined)']],
+      'worker/workflow/transact.js': [['if (done.stands)', 'if (done === undefined)']],
     },
     ...FREEZES,
     ...{ profile: 'workflow', rate: 30 },
