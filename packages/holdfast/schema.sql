@@ -293,20 +293,22 @@ BEGIN
   RETURN QUERY
   WITH w AS MATERIALIZED (
     SELECT coalesce(until, pg_current_snapshot()) AS snap,
-      coalesce(until_top, (SELECT q.last_value FROM holdfast.event_log_position_seq AS q)) AS upto
+      -- Not last_value of the relation: a plain read may see the value that nextval() writes to the log ahead of itself.
+      coalesce(until_top, pg_sequence_last_value('holdfast.event_log_position_seq'::regclass), 0) AS upto
   )
   SELECT w.snap, w.upto, e.position, e.slice, e.id, e.key, e.type, e.version, e.data, e.headers, e.occurred_at,
     e.written_at
   FROM w LEFT JOIN LATERAL (
     (SELECT r.* FROM pg_snapshot_xip(seen) AS x(xid), LATERAL (
       SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid = x.xid AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      -- The additions keep (1) and (2) off the primary key, which the planner may take for the shorter way.
+      WHERE l.xid = x.xid AND l.position > after AND l.stream || '' = log
+        AND l.slice + 0 BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
       ORDER BY l.position LIMIT most) AS r)
     UNION ALL
     (SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream || '' = log
+        AND l.slice + 0 BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
       ORDER BY l.position LIMIT most)
     UNION ALL
     (SELECT r.* FROM generate_series(first_slice, last_slice) AS s(slice), LATERAL (
@@ -3822,7 +3824,7 @@ BEGIN
   SELECT jsonb_object_agg(t.type, coalesce((versions ->> t.type)::integer, 1)) INTO mine FROM unnest(types) AS t(type);
   INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
   SELECT worker, 'alive', now(), now(), holdfast.lock_number(worker), jsonb_object_agg(u.queue, mine),
-    metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
+    jsonb_build_object('host', coalesce(host(inet_client_addr()), 'local')) || metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
       'ttlMs', ceil(extract(epoch FROM ttl) * 1000))
   FROM unnest(queues) AS u(queue);
   RETURN worker;
@@ -4519,7 +4521,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', '393c3e6b7241e68c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', 'c6dc915fbdb98f66');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('events-wake', '1ca0f08671530287');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
@@ -4535,11 +4537,11 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-holds', 'ce31a
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '78a50bed2edb8fa7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'd3c5e75e4c9f5f6b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '6397f5cdba92e949');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', 'ca77951f9110a86d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-ordered', '427d4a3441e803ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-time', '465ef1ad45a174e1');

@@ -157,7 +157,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Changes an endpoint. What you leave out stays as it is. Deliveries that wait go to the new URL.
-     * @example await hooks.endpoints.update(id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
+     * @example await hooks.endpoints.update(acme.id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
      */
     async update(id: string, changes: EndpointChanges, call: EndpointCall = {}): Promise<Endpoint> {
       checkCall(call, 'update');
@@ -207,7 +207,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too.
-     * @example const { secret } = await hooks.endpoints.rotate(id, { overlap: '7d' });
+     * @example const { secret } = await hooks.endpoints.rotate(acme.id, { overlap: '7d' });
      */
     async rotate(
       id: string,
@@ -231,7 +231,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Stops requests to an endpoint. Its deliveries are held, and so is what is sent from now on. A request that runs ends.
-     * @example await hooks.endpoints.disable(id, { reason: 'the customer asked for it', actor: 'kim' });
+     * @example await hooks.endpoints.disable(acme.id, { reason: 'the customer asked for it', actor: 'kim' });
      */
     async disable(id: string, call: EndpointCall = {}): Promise<Endpoint> {
       checkCall(call, 'disable');
@@ -247,7 +247,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Lets requests go to an endpoint again: held deliveries, and those that had spent their attempts, are due now.
-     * @example await hooks.endpoints.enable(id, { reason: 'the receiver is up again' });
+     * @example await hooks.endpoints.enable(acme.id, { reason: 'the receiver is up again' });
      */
     async enable(
       id: string,
@@ -271,7 +271,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Removes an endpoint. Its deliveries are cancelled and stay in the archive, with the reason. Returns how many.
-     * @example await hooks.endpoints.remove(id, { tx: client });
+     * @example await hooks.endpoints.remove(acme.id, { tx: client });
      */
     async remove(id: string, call: EndpointCall = {}): Promise<{ readonly cancelled: number }> {
       checkCall(call, 'remove');
