@@ -137,7 +137,6 @@ export {
   queuesOf as webhookQueues,
   show as webhookEndpoint,
 } from './shapes/webhooks/rows/endpoints.js';
-export { webhooks } from './shapes/webhooks/webhooks.js';
 export type { SettleResult } from './worker/events.js';
 export { startKeeper } from './worker/lease/keeper-work.js';
 export type { FromKeeper, KeeperSetup, ToKeeper } from './worker/lease/protocol.js';

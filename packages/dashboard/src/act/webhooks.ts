@@ -1,5 +1,5 @@
 /** What people do with endpoints of webhooks. A test is sent by a worker: the dashboard makes no requests. */
-import { webhooks } from 'holdfast/internal';
+import { webhooks } from 'holdfast/webhooks';
 import { ids } from '../guard/input.js';
 import { Refused } from '../guard/reply.js';
 import { queueOfEndpoint } from '../read/webhooks.js';
