@@ -116,7 +116,8 @@ GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint), holdfast.prune_audit
 -- The worker in another language: it calls the functions of the protocol, and has no right on any table. They run with the
 -- rights of the owner, on every queue. It settles only what the id that it names holds, and an id is as good as a secret: it
 -- is made at random, and only who reads `workers` or the jobs sees it. Give holdfast_producer too, if it enqueues.
-GRANT EXECUTE ON FUNCTION holdfast.worker_register, holdfast.worker_heartbeat, holdfast.worker_hold, holdfast.worker_leave,
+GRANT EXECUTE ON FUNCTION holdfast.worker_register, holdfast.worker_heartbeat, holdfast.worker_hold, holdfast.worker_listen,
+  holdfast.worker_leave,
   holdfast.worker_claim, holdfast.worker_renew, holdfast.worker_complete, holdfast.worker_complete_many, holdfast.worker_fail,
   holdfast.worker_dead_letter, holdfast.worker_release, holdfast.worker_snooze, holdfast.worker_cancel
   TO holdfast_sql_worker, holdfast_worker;

@@ -293,20 +293,22 @@ BEGIN
   RETURN QUERY
   WITH w AS MATERIALIZED (
     SELECT coalesce(until, pg_current_snapshot()) AS snap,
-      coalesce(until_top, (SELECT q.last_value FROM holdfast.event_log_position_seq AS q)) AS upto
+      -- Not last_value of the relation: a plain read may see the value that nextval() writes to the log ahead of itself.
+      coalesce(until_top, pg_sequence_last_value('holdfast.event_log_position_seq'::regclass), 0) AS upto
   )
   SELECT w.snap, w.upto, e.position, e.slice, e.id, e.key, e.type, e.version, e.data, e.headers, e.occurred_at,
     e.written_at
   FROM w LEFT JOIN LATERAL (
     (SELECT r.* FROM pg_snapshot_xip(seen) AS x(xid), LATERAL (
       SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid = x.xid AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      -- The additions keep (1) and (2) off the primary key, which the planner may take for the shorter way.
+      WHERE l.xid = x.xid AND l.position > after AND l.stream || '' = log
+        AND l.slice + 0 BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
       ORDER BY l.position LIMIT most) AS r)
     UNION ALL
     (SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream || '' = log
+        AND l.slice + 0 BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
       ORDER BY l.position LIMIT most)
     UNION ALL
     (SELECT r.* FROM generate_series(first_slice, last_slice) AS s(slice), LATERAL (
@@ -2484,6 +2486,28 @@ SELECT count(*) AS forgotten FROM gone
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_forget_workers()
+ RETURNS TABLE(id text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id IN
+
+WITH permits AS (
+  DELETE FROM holdfast.permits AS p
+  WHERE NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = p.worker_id AND w.status <> 'dead')
+    OR NOT EXISTS (SELECT FROM holdfast.limits AS l WHERE l.id = p.limit_id)
+)
+DELETE FROM holdfast.workers AS w
+WHERE w.status = 'dead' AND w.last_seen_at < now() - interval '7 days'
+RETURNING w.id
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_verb_isolate(the_worker text, the_id uuid, the_generation bigint, is_alone boolean)
  RETURNS TABLE(id uuid)
  LANGUAGE plpgsql
@@ -3166,6 +3190,8 @@ DECLARE
   pages record;
   back  record;
 BEGIN
+  -- What waits, where a queue has a limit. It is counted about once a second in the whole fleet.
+  PERFORM holdfast.inbox_count_waiting();
   IF EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND (q.maintained_at > clock_timestamp() - interval '25 seconds'
       OR (q.serviced_at ->> 'protocol')::timestamptz > clock_timestamp() - least(10000, the_ttl_ms / 3) * interval '1 millisecond'))
     OR NOT pg_try_advisory_xact_lock(1997666273, 'holdfast.inbox'::regclass::oid::integer) THEN
@@ -3185,6 +3211,7 @@ BEGIN
   END IF;
   PERFORM holdfast.inbox_verb_clear_blameless(1000, 2000);
   PERFORM holdfast.inbox_verb_forget_claims();
+  PERFORM holdfast.inbox_verb_forget_workers();
   -- Whole segments of the archive that are past the retention.
   PERFORM holdfast.inbox_prune_archive();
 END
@@ -3671,6 +3698,9 @@ CREATE OR REPLACE FUNCTION holdfast.worker_hold(worker text)
  SET jit TO 'off'
 AS $function$
 BEGIN
+  IF NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol') THEN
+    RETURN false;
+  END IF;
   PERFORM pg_advisory_lock_shared(holdfast.lock_number(concat('hold', 'fast.liveness.', (SELECT n.nspname FROM pg_class AS c
     JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = 'holdfast.workers'::regclass))), holdfast.lock_number(worker));
   UPDATE holdfast.workers AS w SET holds_liveness_lock = true, last_seen_at = clock_timestamp()
@@ -3705,6 +3735,34 @@ BEGIN
   UPDATE holdfast.workers AS w SET status = 'dead', last_seen_at = now(), left_at = now(), released_all = true
   WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol';
   RETURN CASE WHEN FOUND THEN released END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.worker_listen(worker text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+  queue   text;
+  channel text;
+BEGIN
+  -- By it an insert knows that somebody listens (fleet/wake.sql.ts).
+  PERFORM pg_advisory_lock_shared('holdfast.fleet'::regclass::oid::integer, 0);
+  FOR queue IN SELECT q.name FROM holdfast.workers AS w CROSS JOIN LATERAL jsonb_object_keys(w.handles) AS h(name)
+    JOIN holdfast.queues AS q ON q.name = h.name WHERE w.id = worker AND w.metadata ? 'sqlProtocol' ORDER BY 1
+  LOOP
+    channel := concat('holdfast_', format('holdfast.%I', queue)::regclass::oid);
+    EXECUTE format('LISTEN %I', channel);
+    RETURN NEXT channel;
+  END LOOP;
 END
 $function$;
 
@@ -3766,7 +3824,7 @@ BEGIN
   SELECT jsonb_object_agg(t.type, coalesce((versions ->> t.type)::integer, 1)) INTO mine FROM unnest(types) AS t(type);
   INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
   SELECT worker, 'alive', now(), now(), holdfast.lock_number(worker), jsonb_object_agg(u.queue, mine),
-    metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
+    jsonb_build_object('host', coalesce(host(inet_client_addr()), 'local')) || metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
       'ttlMs', ceil(extract(epoch FROM ttl) * 1000))
   FROM unnest(queues) AS u(queue);
   RETURN worker;
@@ -4358,6 +4416,8 @@ REVOKE ALL ON FUNCTION holdfast.worker_hold(text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_leave(text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.worker_listen(text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.worker_register(text[],text[],jsonb,text,jsonb,interval) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.worker_release(text,uuid,bigint,text) FROM PUBLIC;
@@ -4461,7 +4521,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', '393c3e6b7241e68c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', 'c6dc915fbdb98f66');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('events-wake', '1ca0f08671530287');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
@@ -4472,16 +4532,16 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('lock-unique', 'b30f2902
 INSERT INTO holdfast.functions (name, checksum) VALUES ('new-id', '2f910b48dfb9a8d8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-claim', '8dfd99615829966b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-claim-verbs', 'd3ba7987755b4372');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-heartbeat', '869930ae886bbeea');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-heartbeat', '9261b4eebb2ab332');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-holds', 'ce31a67bb3cc1b11');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '1da1f2b42e779a7c');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'cd62e7ee591c9b92');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '78a50bed2edb8fa7');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'd3c5e75e4c9f5f6b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '6397f5cdba92e949');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', 'ca77951f9110a86d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-ordered', '427d4a3441e803ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-time', '465ef1ad45a174e1');

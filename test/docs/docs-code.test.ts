@@ -37,8 +37,8 @@ const blocks = documentationBlocks(ROOT);
 const place = ({ page, line }: Block) => `${page}:${line}`;
 const db = testDatabase();
 
-/** Tested here, tested in docs.test.ts (the quick start), or no code to be tested. */
-const KINDS = /^(ts|sql run|sh|text|mermaid|)$/;
+/** Tested here, in docs.test.ts (the quick start), by `npm run test:protocol` (Python), or no code to be tested. */
+const KINDS = /^(ts|sql run|sh|text|mermaid|python|)$/;
 
 test('every code block is of a kind that is tested, or is marked as text', () => {
   const unknown = blocks.filter(

@@ -242,6 +242,36 @@ describe('a worker that is gone', () => {
   });
 });
 
+test('a worker that listens hears of a job that is due now', async () => {
+  const session = new pg.Client({ connectionString: db.url });
+  await session.connect();
+  const heard: string[] = [];
+  session.on('notification', ({ channel }) => void heard.push(channel));
+  const worker = await register(['work']);
+  const { rows } = await session.query('SELECT holdfast.worker_listen($1) AS channel', [worker.id]);
+  expect(rows).toHaveLength(1);
+  await db.hf.enqueue(work, { n: 1 });
+  await until('it is told', () => heard.includes(rows[0].channel));
+  await session.end();
+});
+
+test('heartbeats count what waits, where nobody works in TypeScript', async () => {
+  await db.hf.createQueue('bounded');
+  await db.hf.configureQueue('bounded', { maxPending: 3 });
+  const small = job<{ n: number }>('small', { queue: 'bounded' });
+  await db.hf.enqueueMany([1, 2, 3].map((n) => small.item({ n })));
+  const worker = await register(['small'], { queues: ['bounded'] });
+  const enqueue = () => db.rows(`SELECT id FROM holdfast.bounded_enqueue('small', '{"n": 5}')`);
+  const recount = () => db.rows(`UPDATE holdfast.queues SET recount_at = now()`);
+  await recount();
+  await worker.beat();
+  await expect(enqueue()).rejects.toMatchObject({ code: 'HF006' });
+  for (const one of await worker.claim(3, 'bounded')) await worker.complete(one);
+  await recount();
+  await worker.beat();
+  expect(await enqueue()).toHaveLength(1);
+});
+
 test('a renewal says what is still held, and nothing else is renewed', async () => {
   const worker = await register(['work']);
   await db.hf.enqueueMany([1, 2, 3].map((n) => work.item({ n })));

@@ -18,6 +18,8 @@ DECLARE
   pages record;
   back  record;
 BEGIN
+  -- What waits, where a queue has a limit. It is counted about once a second in the whole fleet.
+  PERFORM holdfast.inbox_count_waiting();
   IF EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND (q.maintained_at > clock_timestamp() - interval '25 seconds'
       OR (q.serviced_at ->> 'protocol')::timestamptz > clock_timestamp() - least(10000, the_ttl_ms / 3) * interval '1 millisecond'))
     OR NOT pg_try_advisory_xact_lock(${SUSPECTS_LOCK + 1}, 'holdfast.inbox'::regclass::oid::integer) THEN
@@ -36,6 +38,7 @@ BEGIN
   END IF;
   PERFORM holdfast.${verbName('clear_blameless')}(${MAX_ROWS}, ${QUIET_MS});
   PERFORM holdfast.${verbName('forget_claims')}();
+  PERFORM holdfast.${verbName('forget_workers')}();
   -- Whole segments of the archive that are past the retention.
   PERFORM holdfast.inbox_prune_archive();
 END

@@ -51,7 +51,7 @@ BEGIN
   SELECT jsonb_object_agg(t.type, coalesce((versions ->> t.type)::integer, 1)) INTO mine FROM unnest(types) AS t(type);
   INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
   SELECT worker, 'alive', now(), now(), holdfast.lock_number(worker), jsonb_object_agg(u.queue, mine),
-    metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
+    jsonb_build_object('host', coalesce(host(inet_client_addr()), 'local')) || metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
       'ttlMs', ceil(extract(epoch FROM ttl) * 1000))
   FROM unnest(queues) AS u(queue);
   RETURN worker;
@@ -101,6 +101,9 @@ REVOKE EXECUTE ON FUNCTION holdfast.worker_heartbeat FROM PUBLIC;
 -- seconds, without waiting for its TTL. Call it after every register. False: the worker is dead.
 CREATE OR REPLACE FUNCTION holdfast.worker_hold(worker text) RETURNS boolean ${SAFE} AS $fn$
 BEGIN
+  IF NOT EXISTS (SELECT FROM holdfast.workers AS w WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol') THEN
+    RETURN false;
+  END IF;
   PERFORM pg_advisory_lock_shared(${SPACE}, holdfast.lock_number(worker));
   UPDATE holdfast.workers AS w SET holds_liveness_lock = true, last_seen_at = clock_timestamp()
   WHERE w.id = worker AND w.status <> 'dead' AND w.metadata ? 'sqlProtocol';
@@ -108,6 +111,26 @@ BEGIN
 END
 $fn$;
 REVOKE EXECUTE ON FUNCTION holdfast.worker_hold FROM PUBLIC;
+
+-- On a session that the worker keeps open: it hears a notification when a job may be due in one of its queues. A hint: it may
+-- be missed, and others hear it too. Returns the channels.
+CREATE OR REPLACE FUNCTION holdfast.worker_listen(worker text) RETURNS SETOF text ${SAFE} AS $fn$
+DECLARE
+  queue   text;
+  channel text;
+BEGIN
+  -- By it an insert knows that somebody listens (fleet/wake.sql.ts).
+  PERFORM pg_advisory_lock_shared('holdfast.fleet'::regclass::oid::integer, 0);
+  FOR queue IN SELECT q.name FROM holdfast.workers AS w CROSS JOIN LATERAL jsonb_object_keys(w.handles) AS h(name)
+    JOIN holdfast.queues AS q ON q.name = h.name WHERE w.id = worker AND w.metadata ? 'sqlProtocol' ORDER BY 1
+  LOOP
+    channel := concat('holdfast_', format('holdfast.%I', queue)::regclass::oid);
+    EXECUTE format('LISTEN %I', channel);
+    RETURN NEXT channel;
+  END LOOP;
+END
+$fn$;
+REVOKE EXECUTE ON FUNCTION holdfast.worker_listen FROM PUBLIC;
 
 -- The worker stops: what it holds goes back unspent, and others may have it at once. Returns how many jobs; NULL: it was dead.
 CREATE OR REPLACE FUNCTION holdfast.worker_leave(worker text) RETURNS bigint ${SAFE} AS $fn$

@@ -8,7 +8,7 @@ import {
   recoverJobs,
   takePages,
 } from '../../../maintenance/recover.js';
-import { sweepWorkers } from '../../../maintenance/sweep.js';
+import { forgetWorkers, sweepWorkers } from '../../../maintenance/sweep.js';
 import { cancelOwnJobs } from '../../../settle/cancel.js';
 import { completeJobs } from '../../../settle/complete.js';
 import { deadLetterJobs } from '../../../settle/dead-letter.js';
@@ -51,6 +51,7 @@ export const maintenanceVerbs: FunctionFile = {
     ),
     verbatim(clearBlameless, 'the_most integer', 'the_quiet_ms integer'),
     verbatim(forgetDeadClaims),
+    verbatim(forgetWorkers),
     verbatim(notifyQueue, 'the_since text', 'the_places text', 'the_setting text'),
   ].join(''),
 };
