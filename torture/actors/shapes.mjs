@@ -59,7 +59,7 @@ export async function shapesOf(hf, product) {
       disableAfter: 'never',
     }),
     totals: made.projection(PROJECTION, {
-      ...{ log, schema: MODEL, shards: 4, page: 50 },
+      ...{ log, schema: MODEL, shards: 2, page: 50 },
       async create(tx) {
         await tx.query(
           `CREATE TABLE totals (key text PRIMARY KEY, events integer NOT NULL, cents bigint NOT NULL)`,
