@@ -556,13 +556,6 @@ export const MUTANTS = [
     caughtBy: /^shapes: event .* was published and did not arrive at the sink/,
   },
   {
-    name: 'outbox: a queue without order',
-    patches: { 'shapes/outbox/outbox.js': [["ordering: 'key'", "ordering: 'none'"]] },
-    ...SHAPES,
-    faults: ['sink-away', 'lost-answers-of-the-sink'],
-    caughtBy: /^shapes: the sink: of .* arrived after/,
-  },
-  {
     name: 'projections: a high-water mark, and not windows between snapshots',
     patches: {
       'schema/functions/events/event-page.sql.js': [
@@ -573,24 +566,6 @@ export const MUTANTS = [
     ...SHAPES,
     faults: ['slow-commits'],
     caughtBy: /^shapes: event .* was applied 0 times/,
-  },
-  {
-    name: 'projections: the cursor moves whoever had moved it before',
-    patches: {
-      'shapes/projections/rows/cursor.js': [
-        [
-          'c.generation = $5::bigint\n  AND c.applied = $11::bigint AND ',
-          '($5::bigint + $11::bigint) IS NOT NULL AND ',
-        ],
-      ],
-      // Nor is it asked what was committed.
-      'shapes/projections/shard/turn.js': [
-        ['await take(db, names, holder, projectionId, number).catch(() => undefined)', 'cursor'],
-      ],
-    },
-    ...SHAPES,
-    faults: ['cut-answer-of-commit', 'reset'],
-    caughtBy: /^shapes: event .* was applied \d+ times/,
   },
   {
     name: 'webhooks: what was held stays held',
