@@ -3832,7 +3832,7 @@ BEGIN
   SELECT jsonb_object_agg(t.type, coalesce((versions ->> t.type)::integer, 1)) INTO mine FROM unnest(types) AS t(type);
   INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
   SELECT worker, 'alive', now(), now(), holdfast.lock_number(worker), jsonb_object_agg(u.queue, mine),
-    metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
+    jsonb_build_object('host', coalesce(host(inet_client_addr()), 'local')) || metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
       'ttlMs', ceil(extract(epoch FROM ttl) * 1000))
   FROM unnest(queues) AS u(queue);
   RETURN worker;
@@ -4547,11 +4547,11 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-holds', 'ce31a
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '78a50bed2edb8fa7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'd3c5e75e4c9f5f6b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '6397f5cdba92e949');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', 'ca77951f9110a86d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-ordered', '427d4a3441e803ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-time', '465ef1ad45a174e1');

@@ -128,6 +128,17 @@ export { MIGRATIONS, PROGRAM } from './schema/migrations.js';
 export { createQueue } from './schema/queue.js';
 export { complete } from './settle/complete.js';
 export { fail } from './settle/fail.js';
+export {
+  type AttemptRow as WebhookAttemptRow,
+  attempts as webhookAttempts,
+} from './shapes/webhooks/rows/attempts.js';
+export { count as webhookCount } from './shapes/webhooks/rows/deliveries.js';
+export {
+  type EndpointRow as WebhookEndpointRow,
+  list as webhookEndpoints,
+  queuesOf as webhookQueues,
+  show as webhookEndpoint,
+} from './shapes/webhooks/rows/endpoints.js';
 export type { SettleResult } from './worker/events.js';
 export { startKeeper } from './worker/lease/keeper-work.js';
 export type { FromKeeper, KeeperSetup, ToKeeper } from './worker/lease/protocol.js';

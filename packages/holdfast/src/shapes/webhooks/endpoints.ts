@@ -60,6 +60,12 @@ export interface EndpointsPage {
   readonly next: string | null;
 }
 
+/** A signing secret, which is told this once. */
+export interface EndpointSecret {
+  /** `whsec_` and base64, for the receiver. */
+  readonly secret: string;
+}
+
 const CALL = { ...ACT_OPTIONS, tx: true } as const satisfies Known<EndpointCall>;
 const REQUEST = {
   ...{ tenant: true, state: true, after: true, limit: true },
@@ -141,7 +147,7 @@ export function endpoints(deps: Deps) {
     async create(
       endpoint: EndpointOptions,
       call: EndpointCall = {},
-    ): Promise<Endpoint & { readonly secret: string }> {
+    ): Promise<Endpoint & EndpointSecret> {
       checkCall(call, 'create');
       const checked = checkEndpoint(endpoint, guard);
       const undone = 'No endpoint was made.';
@@ -217,7 +223,7 @@ export function endpoints(deps: Deps) {
         /** The new secret. Default: one is made. */
         readonly secret?: string;
       } = {},
-    ): Promise<{ readonly secret: string }> {
+    ): Promise<EndpointSecret> {
       checkCall(call, 'rotate', { overlap: true, secret: true });
       checkId(id);
       const overlapMs = durationMs(call.overlap ?? '1d', 'overlap', { max: 90 * DAY_MS });
@@ -255,7 +261,12 @@ export function endpoints(deps: Deps) {
         /** Also run deliveries again whose attempts were spent. Default true. */
         readonly failed?: boolean;
       } = {},
-    ): Promise<Endpoint & { readonly replayed: number }> {
+    ): Promise<
+      Endpoint & {
+        /** How many deliveries are due now. */
+        readonly replayed: number;
+      }
+    > {
       checkCall(call, 'enable', { failed: true });
       checkId(id);
       checkFlag(call.failed, 'failed', UNDONE);
@@ -273,7 +284,13 @@ export function endpoints(deps: Deps) {
      * Removes an endpoint. Its deliveries are cancelled and stay in the archive, with the reason. Returns how many.
      * @example await hooks.endpoints.remove(acme.id, { tx: client });
      */
-    async remove(id: string, call: EndpointCall = {}): Promise<{ readonly cancelled: number }> {
+    async remove(
+      id: string,
+      call: EndpointCall = {},
+    ): Promise<{
+      /** How many deliveries were cancelled. */
+      readonly cancelled: number;
+    }> {
       checkCall(call, 'remove');
       checkId(id);
       return actIn(access, call, async (db) => {
