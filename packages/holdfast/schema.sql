@@ -462,7 +462,7 @@ AS $function$
     NULL::integer, NULL::timestamptz, NULL::interval
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer)
+CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer, again boolean)
  RETURNS TABLE(name text, place integer, value text)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -473,10 +473,14 @@ DECLARE
   taken jsonb;
 BEGIN
   FOR step IN
-    SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
-      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
-    ORDER BY s.place, s.kind <> 'w', s.nth
+    SELECT o.* FROM (
+      SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place, s.nth FROM holdfast.inbox_steps AS s
+      WHERE s.run_id = run AND s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      UNION ALL
+      SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place, s.nth FROM holdfast.inbox_steps AS s
+      WHERE again AND s.run_id = run AND s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL
+    ) AS o
+    ORDER BY o.place, o.kind <> 'w', o.nth
   LOOP
     IF step.place IS NOT NULL THEN
       name := step.name; place := step.place; value := step.value::text; last := step.place;
@@ -487,8 +491,11 @@ BEGIN
     IF step.kind = 'w' THEN
       UPDATE holdfast.inbox_signals AS g SET taken_by = step.name, seen = true
       WHERE g.run_id = run AND g.id = (
-        SELECT f.id FROM holdfast.inbox_signals AS f
-        WHERE f.run_id = run AND f.taken_by IS NULL AND step.value ? f.name ORDER BY f.id LIMIT 1)
+        SELECT f.id FROM jsonb_array_elements_text(step.value) AS n(name)
+        CROSS JOIN LATERAL (
+          SELECT f.id FROM holdfast.inbox_signals AS f
+          WHERE f.run_id = run AND f.name = n.name AND f.taken_by IS NULL ORDER BY f.id LIMIT 1) AS f
+        ORDER BY f.id LIMIT 1)
       RETURNING CASE WHEN g.value IS NULL THEN jsonb_build_object('name', g.name)
         ELSE jsonb_build_object('name', g.name, 'value', g.value) END INTO taken;
     ELSIF step.kind = 'c' AND step.remaining = 0 THEN
@@ -1379,7 +1386,8 @@ BEGIN
     run_id := run.id; state := 'done'; due_in_ms := NULL;
     undoing := EXISTS (SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!');
     FOR name, place, value IN
-      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a WHERE NOT undoing
+      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer, (wait -> 'b')::boolean) AS a
+      WHERE NOT undoing
     LOOP
       RETURN NEXT;
     END LOOP;
@@ -4454,6 +4462,8 @@ CREATE INDEX inbox_rate_idx ON holdfast.inbox USING btree (type COLLATE "C", lim
 
 CREATE INDEX inbox_signals_check_idx ON holdfast.inbox_signals USING brin (check_at) WITH (autosummarize='on');
 
+CREATE INDEX inbox_signals_free_idx ON holdfast.inbox_signals USING btree (run_id, name, id) WHERE (taken_by IS NULL);
+
 CREATE UNIQUE INDEX inbox_signals_key_idx ON holdfast.inbox_signals USING btree (run_id, key) WHERE (key IS NOT NULL);
 
 CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals USING btree (id) WHERE (NOT seen);
@@ -4509,7 +4519,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'projectio
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (11, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '62eb776c5351c1b9');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
@@ -4556,7 +4566,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0
 INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', 'af44d2ffdce0dd77');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '8bf1cfc274de0ace');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '40b163e9960b650a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');

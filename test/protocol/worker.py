@@ -13,7 +13,7 @@ queue, kind = sys.argv[1:3]
 
 def entry(job, db):
     asked = job["payload"].get("seconds")
-    time.sleep(random.uniform(0, 0.03) if asked is None else asked)
+    time.sleep(random.uniform(0, 0.1) if asked is None else asked)
     if asked is None and random.random() < 0.1:
         raise ValueError("no luck")
     sql = "INSERT INTO public.effects (job, key, n, worker) VALUES (%s, %s, %s, %s)"
