@@ -67,7 +67,7 @@ GRANT INSERT, DELETE, SELECT (endpoint_id, kind, expires_at), UPDATE (expires_at
 GRANT SELECT, INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_producer;
 
 -- Events: appends to logs.
-GRANT INSERT, SELECT ON holdfast.event_log TO holdfast_producer;
+GRANT INSERT ON holdfast.event_log TO holdfast_producer;
 
 -- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
@@ -140,6 +140,12 @@ GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfa
 -- Of webhooks everything but the secrets.
 GRANT SELECT ON holdfast.webhook_endpoints, holdfast.webhook_health, holdfast.webhook_log TO holdfast_viewer, holdfast_operator;
 GRANT SELECT (endpoint_id, kind, expires_at) ON holdfast.webhook_secrets TO holdfast_viewer, holdfast_operator;
+-- Projections, and how far behind they are. The operator lets stopped keys go on; to rebuild, promote and remove is for the worker.
+GRANT SELECT ON holdfast.event_log, holdfast.projections, holdfast.projection_cursors, holdfast.projection_stops,
+  holdfast.projection_parked TO holdfast_viewer, holdfast_operator;
+GRANT SELECT ON SEQUENCE holdfast.event_log_position_seq TO holdfast_viewer, holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.event_page TO holdfast_viewer, holdfast_operator;
+GRANT UPDATE (resume) ON holdfast.projection_stops TO holdfast_operator;
 -- How much of a limit is used.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_operator;
 
