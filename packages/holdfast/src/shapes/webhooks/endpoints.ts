@@ -60,6 +60,12 @@ export interface EndpointsPage {
   readonly next: string | null;
 }
 
+/** A signing secret, which is told this once. */
+export interface EndpointSecret {
+  /** `whsec_` and base64, for the receiver. */
+  readonly secret: string;
+}
+
 const CALL = { ...ACT_OPTIONS, tx: true } as const satisfies Known<EndpointCall>;
 const REQUEST = {
   ...{ tenant: true, state: true, after: true, limit: true },
@@ -141,7 +147,7 @@ export function endpoints(deps: Deps) {
     async create(
       endpoint: EndpointOptions,
       call: EndpointCall = {},
-    ): Promise<Endpoint & { readonly secret: string }> {
+    ): Promise<Endpoint & EndpointSecret> {
       checkCall(call, 'create');
       const checked = checkEndpoint(endpoint, guard);
       const undone = 'No endpoint was made.';
@@ -157,7 +163,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Changes an endpoint. What you leave out stays as it is. Deliveries that wait go to the new URL.
-     * @example await hooks.endpoints.update(id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
+     * @example await hooks.endpoints.update(acme.id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
      */
     async update(id: string, changes: EndpointChanges, call: EndpointCall = {}): Promise<Endpoint> {
       checkCall(call, 'update');
@@ -207,7 +213,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too.
-     * @example const { secret } = await hooks.endpoints.rotate(id, { overlap: '7d' });
+     * @example const { secret } = await hooks.endpoints.rotate(acme.id, { overlap: '7d' });
      */
     async rotate(
       id: string,
@@ -217,7 +223,7 @@ export function endpoints(deps: Deps) {
         /** The new secret. Default: one is made. */
         readonly secret?: string;
       } = {},
-    ): Promise<{ readonly secret: string }> {
+    ): Promise<EndpointSecret> {
       checkCall(call, 'rotate', { overlap: true, secret: true });
       checkId(id);
       const overlapMs = durationMs(call.overlap ?? '1d', 'overlap', { max: 90 * DAY_MS });
@@ -231,7 +237,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Stops requests to an endpoint. Its deliveries are held, and so is what is sent from now on. A request that runs ends.
-     * @example await hooks.endpoints.disable(id, { reason: 'the customer asked for it', actor: 'kim' });
+     * @example await hooks.endpoints.disable(acme.id, { reason: 'the customer asked for it', actor: 'kim' });
      */
     async disable(id: string, call: EndpointCall = {}): Promise<Endpoint> {
       checkCall(call, 'disable');
@@ -247,7 +253,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Lets requests go to an endpoint again: held deliveries, and those that had spent their attempts, are due now.
-     * @example await hooks.endpoints.enable(id, { reason: 'the receiver is up again' });
+     * @example await hooks.endpoints.enable(acme.id, { reason: 'the receiver is up again' });
      */
     async enable(
       id: string,
@@ -255,7 +261,12 @@ export function endpoints(deps: Deps) {
         /** Also run deliveries again whose attempts were spent. Default true. */
         readonly failed?: boolean;
       } = {},
-    ): Promise<Endpoint & { readonly replayed: number }> {
+    ): Promise<
+      Endpoint & {
+        /** How many deliveries are due now. */
+        readonly replayed: number;
+      }
+    > {
       checkCall(call, 'enable', { failed: true });
       checkId(id);
       checkFlag(call.failed, 'failed', UNDONE);
@@ -271,9 +282,15 @@ export function endpoints(deps: Deps) {
 
     /**
      * Removes an endpoint. Its deliveries are cancelled and stay in the archive, with the reason. Returns how many.
-     * @example await hooks.endpoints.remove(id, { tx: client });
+     * @example await hooks.endpoints.remove(acme.id, { tx: client });
      */
-    async remove(id: string, call: EndpointCall = {}): Promise<{ readonly cancelled: number }> {
+    async remove(
+      id: string,
+      call: EndpointCall = {},
+    ): Promise<{
+      /** How many deliveries were cancelled. */
+      readonly cancelled: number;
+    }> {
       checkCall(call, 'remove');
       checkId(id);
       return actIn(access, call, async (db) => {
