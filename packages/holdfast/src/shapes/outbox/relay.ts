@@ -278,10 +278,10 @@ class Publisher {
   #tellDown(context: Context, target: string | null, error: unknown): void {
     if (target === null) this.#toldDownAt ??= performance.now();
     const { message, name } = error as Error;
-    context.log.warn(
-      { sink: this.#sink.name, ...(target !== null && { target }), err: `${name}: ${message}` },
-      'the sink does not take events; they wait',
-    );
+    const of = target === null ? {} : { target };
+    const err = `${name}: ${message}`;
+    const sink = this.#sink.name;
+    context.log.warn({ sink, ...of, err }, 'the sink does not take events; they wait');
   }
 
   /** A message that breaks what others get through is no fault of the broker. */
