@@ -122,6 +122,16 @@ declare global {
       context: { tags: Record<string, string>; extra: Record<string, unknown>; fingerprint: string[] },
     ): string;
   };
+  const events: import('holdfast/outbox').Outbox<{ 'order.paid': { total: number } }>;
+  const sink: import('holdfast/outbox').Sink;
+  const broker: { send(data: unknown, headers: Record<string, string>): Promise<void> };
+  const nats: {
+    jetstream: import('holdfast/outbox/nats').JetStreamLike;
+    headers: () => import('holdfast/outbox/nats').NatsHeadersLike;
+  };
+  const redis: import('holdfast/outbox/redis').RedisLike;
+  const rabbit: import('holdfast/outbox/rabbitmq').RabbitConnectionLike;
+  const producer: import('holdfast/outbox/kafka').KafkaProducerLike;
   const kysely: import('kysely').Kysely<{ orders: { id: number }; receipts: { order_id: number } }>;
   const drizzle: import('drizzle-orm/node-postgres').NodePgDatabase;
   const knex: import('knex').Knex;
