@@ -54,7 +54,6 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   await openShop(pool, hf);
   await openTill(pool, hf);
   const receivers = await openReceivers(pool);
-  await openHooks(hf, receivers.url);
   dashboard.show(hf);
   say('the tables are there: holdfast.orders for jobs, shop.orders for orders');
   // It stays connected until the end: its lock tells another demo that this one is running.
@@ -67,7 +66,8 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   const urls = { databaseUrl: database.url, receiversUrl: receivers.url };
   const fleet = new Fleet({ ...urls, recoveries, say });
   say(`starting ${WORKERS} worker processes`);
-  await Promise.all(Array.from({ length: WORKERS }, () => fleet.add()));
+  const workers = Array.from({ length: WORKERS }, () => fleet.add());
+  await Promise.all([openHooks(hf, receivers.url), ...workers]);
   say('they are registered, and share the keys');
   screen.print();
   screen.print(`  dashboard   ${dashboard.url}`);

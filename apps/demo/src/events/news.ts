@@ -97,12 +97,13 @@ export async function openNews(pool: pg.Pool, hf: Holdfast): Promise<void> {
 export async function openHooks(hf: Holdfast, url: string): Promise<void> {
   const { hooks } = shapesOf(hf);
   const { endpoints } = await hooks.endpoints.list();
-  for (const { tenant, events: wanted, ordered = false } of HOOKS) {
-    const own = { url: `${url}/hooks/${tenant}`, events: wanted };
+  const open = HOOKS.map(({ tenant, events, ordered = false }) => {
+    const own = { url: `${url}/hooks/${tenant}`, events };
     const known = endpoints.find((one) => one.tenant === tenant);
-    if (known) await hooks.endpoints.update(known.id, own);
-    else await hooks.endpoints.create({ ...own, tenant, ordered, secret: secretOf(tenant) });
-  }
+    if (known) return hooks.endpoints.update(known.id, own);
+    return hooks.endpoints.create({ ...own, tenant, ordered, secret: secretOf(tenant) });
+  });
+  await Promise.all(open);
 }
 
 const NEW_MESSAGES = `

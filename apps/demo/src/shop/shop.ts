@@ -42,9 +42,7 @@ CREATE TABLE IF NOT EXISTS shop.effects (
 export async function openShop(pool: pg.Pool, hf: Holdfast): Promise<void> {
   await hf.createQueue(QUEUE, { ordering: 'key' });
   await pool.query(TABLES);
-  await openOffice(pool, hf);
-  await openCheckouts(pool, hf);
-  await openNews(pool, hf);
+  await Promise.all([openOffice(pool, hf), openCheckouts(pool, hf), openNews(pool, hf)]);
 }
 
 const NEW_ORDERS = `
