@@ -14,15 +14,15 @@ export const PARTS = [
 ];
 /** They run only when they are named. */
 export const MORE = [
-  ...['dashboard', 'fleet', 'fleet-size', 'flow', 'inspect', 'schedules', 'workflows'],
+  ...['dashboard', 'fleet', 'fleet-size', 'flow', 'inspect', 'schedules', 'shapes', 'workflows'],
 ];
 /** Of these, those that run without the peers, on the Node of this project. */
-export const ALONE = ['fleet-size'];
+export const ALONE = ['fleet-size', 'shapes'];
 
 const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
   steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1  --warm 30 (seconds)
   dashboard also takes --backlog 500000  --rounds 1; fleet-size takes --rounds 1 and --only ROW, by number or name;
-  workflows takes --rounds 1 and --only FIGURE, by name
+  workflows takes --rounds 1 and --only FIGURE, by name; shapes takes --rounds 1 and --only SHAPE, such as outbox
 Parts: ${PARTS.join(' ')} (all of them when none is named); also ${MORE.join(' ')}.`;
 
 const FLAGS = { '--quick': 'quick', '--whole': 'whole', '--write-docs': 'writeDocs' };

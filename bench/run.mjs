@@ -45,10 +45,11 @@ const settings = {
   checkpoint_timeout: '30min',
   max_connections: '400',
   // It counts statements and their buffers; other parts are measured without it.
-  ...(alone && {
-    shared_preload_libraries: 'pg_stat_statements',
-    'pg_stat_statements.track': 'top',
-  }),
+  ...(options.parts.includes('fleet-size') &&
+    alone && {
+      shared_preload_libraries: 'pg_stat_statements',
+      'pg_stat_statements.track': 'top',
+    }),
 };
 
 /** Loaded when they run, as the parts are. */
@@ -59,6 +60,7 @@ const more = {
   flow: async (context) => (await import('./flow.mjs')).flow(context),
   inspect: async (context) => (await import('./inspect.mjs')).inspect(context),
   schedules: async (context) => (await import('./schedules.mjs')).schedules(context),
+  shapes: async (context) => (await import('./shapes/index.mjs')).shapes(context),
   workflows: async (context) => (await import('./workflows/index.mjs')).workflows(context),
 };
 

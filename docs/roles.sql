@@ -60,6 +60,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_producer;
 -- To pause, resume or delete one leaves a row in the audit.
 GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_producer;
 
+-- Webhooks: sends them, and makes and changes endpoints. It writes secrets and reads none.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints TO holdfast_producer;
+GRANT INSERT, DELETE, SELECT (endpoint_id, kind, expires_at), UPDATE (expires_at) ON holdfast.webhook_secrets
+  TO holdfast_producer;
+GRANT SELECT, INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_producer;
+
 -- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO holdfast_worker;
@@ -98,6 +104,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worke
 -- Workflows: what runs have done, the signals sent to them, and what came of their children.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_suspend, holdfast.inbox_arrive, holdfast.inbox_wake_signalled TO holdfast_worker;
+-- Webhooks: it signs with the secrets, and writes the log.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints, holdfast.webhook_secrets, holdfast.webhook_health
+  TO holdfast_worker;
+GRANT SELECT, INSERT, DELETE ON holdfast.webhook_log TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
 -- of what is written there they can only raise the counts of their own acts.
 GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_worker;
@@ -118,6 +128,9 @@ GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfa
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
   holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter,
   holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children, holdfast.audit TO holdfast_viewer;
+-- Of webhooks everything but the secrets.
+GRANT SELECT ON holdfast.webhook_endpoints, holdfast.webhook_health, holdfast.webhook_log TO holdfast_viewer, holdfast_operator;
+GRANT SELECT (endpoint_id, kind, expires_at) ON holdfast.webhook_secrets TO holdfast_viewer, holdfast_operator;
 -- How much of a limit is used.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_operator;
 
@@ -136,6 +149,10 @@ GRANT UPDATE (paused, next_instant, next_at, last_instant, last_at, last_job, ti
 GRANT INSERT, UPDATE, DELETE ON holdfast.limits TO holdfast_operator;
 GRANT DELETE ON holdfast.rates TO holdfast_operator;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_set_limit TO holdfast_operator;
+-- Endpoints of webhooks are made, changed, disabled, enabled and removed, and their secrets replaced, which it cannot read.
+GRANT INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints TO holdfast_operator;
+GRANT INSERT, DELETE, UPDATE (expires_at) ON holdfast.webhook_secrets TO holdfast_operator;
+GRANT INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_operator;
 -- To ask a worker to drain; the epoch of the fleet rises with it.
 GRANT UPDATE (status) ON holdfast.workers TO holdfast_operator;
 GRANT UPDATE (epoch) ON holdfast.fleet TO holdfast_operator;

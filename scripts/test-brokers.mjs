@@ -29,6 +29,9 @@ const vitest = await startVitest('test', process.argv.slice(2), {
   root,
   config: 'vitest.suite.config.ts',
   watch: false,
+  // RabbitMQ takes half a minute to start on a busy machine.
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
   include: ['test/brokers/**/*.spec.ts'],
 });
 await vitest.close();

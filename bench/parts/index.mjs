@@ -8,5 +8,15 @@ export const parts = Object.fromEntries(PARTS.map((name) => [name, load(name)]))
 
 /** These make databases of their own; a run of them alone prepares no other system. */
 export const OWN_DATABASES = [
-  ...['steady', 'dashboard', 'fleet', 'fleet-size', 'flow', 'inspect', 'schedules', 'workflows'],
+  ...[
+    'steady',
+    'dashboard',
+    'fleet',
+    'fleet-size',
+    'flow',
+    'inspect',
+    'schedules',
+    'shapes',
+    'workflows',
+  ],
 ];

@@ -293,20 +293,22 @@ BEGIN
   RETURN QUERY
   WITH w AS MATERIALIZED (
     SELECT coalesce(until, pg_current_snapshot()) AS snap,
-      coalesce(until_top, (SELECT q.last_value FROM holdfast.event_log_position_seq AS q)) AS upto
+      -- Not last_value of the relation: a plain read may see the value that nextval() writes to the log ahead of itself.
+      coalesce(until_top, pg_sequence_last_value('holdfast.event_log_position_seq'::regclass), 0) AS upto
   )
   SELECT w.snap, w.upto, e.position, e.slice, e.id, e.key, e.type, e.version, e.data, e.headers, e.occurred_at,
     e.written_at
   FROM w LEFT JOIN LATERAL (
     (SELECT r.* FROM pg_snapshot_xip(seen) AS x(xid), LATERAL (
       SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid = x.xid AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      -- The additions keep (1) and (2) off the primary key, which the planner may take for the shorter way.
+      WHERE l.xid = x.xid AND l.position > after AND l.stream || '' = log
+        AND l.slice + 0 BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
       ORDER BY l.position LIMIT most) AS r)
     UNION ALL
     (SELECT l.* FROM holdfast.event_log AS l
-      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream = log
-        AND l.slice BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
+      WHERE l.xid >= pg_snapshot_xmax(seen) AND l.xid <= mark AND l.position > after AND l.stream || '' = log
+        AND l.slice + 0 BETWEEN first_slice AND last_slice AND pg_visible_in_snapshot(l.xid, w.snap)
       ORDER BY l.position LIMIT most)
     UNION ALL
     (SELECT r.* FROM generate_series(first_slice, last_slice) AS s(slice), LATERAL (
@@ -460,7 +462,7 @@ AS $function$
     NULL::integer, NULL::timestamptz, NULL::interval
 $function$;
 
-CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer)
+CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer, again boolean)
  RETURNS TABLE(name text, place integer, value text)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -471,10 +473,14 @@ DECLARE
   taken jsonb;
 BEGIN
   FOR step IN
-    SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
-      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
-    ORDER BY s.place, s.kind <> 'w', s.nth
+    SELECT o.* FROM (
+      SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place, s.nth FROM holdfast.inbox_steps AS s
+      WHERE s.run_id = run AND s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      UNION ALL
+      SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place, s.nth FROM holdfast.inbox_steps AS s
+      WHERE again AND s.run_id = run AND s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL
+    ) AS o
+    ORDER BY o.place, o.kind <> 'w', o.nth
   LOOP
     IF step.place IS NOT NULL THEN
       name := step.name; place := step.place; value := step.value::text; last := step.place;
@@ -485,8 +491,11 @@ BEGIN
     IF step.kind = 'w' THEN
       UPDATE holdfast.inbox_signals AS g SET taken_by = step.name, seen = true
       WHERE g.run_id = run AND g.id = (
-        SELECT f.id FROM holdfast.inbox_signals AS f
-        WHERE f.run_id = run AND f.taken_by IS NULL AND step.value ? f.name ORDER BY f.id LIMIT 1)
+        SELECT f.id FROM jsonb_array_elements_text(step.value) AS n(name)
+        CROSS JOIN LATERAL (
+          SELECT f.id FROM holdfast.inbox_signals AS f
+          WHERE f.run_id = run AND f.name = n.name AND f.taken_by IS NULL ORDER BY f.id LIMIT 1) AS f
+        ORDER BY f.id LIMIT 1)
       RETURNING CASE WHEN g.value IS NULL THEN jsonb_build_object('name', g.name)
         ELSE jsonb_build_object('name', g.name, 'value', g.value) END INTO taken;
     ELSIF step.kind = 'c' AND step.remaining = 0 THEN
@@ -1377,7 +1386,8 @@ BEGIN
     run_id := run.id; state := 'done'; due_in_ms := NULL;
     undoing := EXISTS (SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!');
     FOR name, place, value IN
-      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a WHERE NOT undoing
+      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer, (wait -> 'b')::boolean) AS a
+      WHERE NOT undoing
     LOOP
       RETURN NEXT;
     END LOOP;
@@ -3822,7 +3832,7 @@ BEGIN
   SELECT jsonb_object_agg(t.type, coalesce((versions ->> t.type)::integer, 1)) INTO mine FROM unnest(types) AS t(type);
   INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
   SELECT worker, 'alive', now(), now(), holdfast.lock_number(worker), jsonb_object_agg(u.queue, mine),
-    metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
+    jsonb_build_object('host', coalesce(host(inet_client_addr()), 'local')) || metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
       'ttlMs', ceil(extract(epoch FROM ttl) * 1000))
   FROM unnest(queues) AS u(queue);
   RETURN worker;
@@ -4452,6 +4462,8 @@ CREATE INDEX inbox_rate_idx ON holdfast.inbox USING btree (type COLLATE "C", lim
 
 CREATE INDEX inbox_signals_check_idx ON holdfast.inbox_signals USING brin (check_at) WITH (autosummarize='on');
 
+CREATE INDEX inbox_signals_free_idx ON holdfast.inbox_signals USING btree (run_id, name, id) WHERE (taken_by IS NULL);
+
 CREATE UNIQUE INDEX inbox_signals_key_idx ON holdfast.inbox_signals USING btree (run_id, key) WHERE (key IS NOT NULL);
 
 CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals USING btree (id) WHERE (NOT seen);
@@ -4507,7 +4519,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'projectio
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (11, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', 'a6d96008d0526654');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '62eb776c5351c1b9');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
@@ -4519,7 +4531,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due-queues', '3f360ab815c9b0a4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue', 'ab503b6d3bf05f14');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('enqueue-unique', '445d82ea69fac931');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', '393c3e6b7241e68c');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('event-page', 'c6dc915fbdb98f66');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('events-wake', '1ca0f08671530287');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fill', '24d61fcb544c35f8');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('fleet-changed', '20411c06cef53e68');
@@ -4535,11 +4547,11 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-holds', 'ce31a
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '78a50bed2edb8fa7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'd3c5e75e4c9f5f6b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '377b261ef8af62e0');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '6397f5cdba92e949');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', '05ee0ff6923332b5');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', 'ca77951f9110a86d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-ordered', '427d4a3441e803ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-time', '465ef1ad45a174e1');
@@ -4554,7 +4566,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0
 INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', 'af44d2ffdce0dd77');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '8bf1cfc274de0ace');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '40b163e9960b650a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');

@@ -1,7 +1,7 @@
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { NatsConnection } from '@nats-io/transport-node';
-import type { Producer } from '@platformatic/kafka';
 import type { Sink } from 'holdfast/outbox';
+import type { Producer } from 'kafkajs';
 import type { Connection } from 'rabbitmq-client';
 import type { RedisClientType } from 'redis';
 
@@ -20,9 +20,7 @@ export declare function openRedis(
   port: number,
 ): Promise<Open & { readonly client: RedisClientType }>;
 export declare function openRabbit(port: number): Open & { readonly connection: Connection };
-export declare function openKafka(
-  port: number,
-): Open & { readonly producer: Producer<string, string, string, string> };
+export declare function openKafka(port: number): Promise<Open & { readonly producer: Producer }>;
 export declare const SINKS: Readonly<
   Record<
     'nats' | 'redis' | 'rabbitmq' | 'kafka',

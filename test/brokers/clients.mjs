@@ -2,11 +2,11 @@
 // package; specs run on the sources.
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { connect, headers } from '@nats-io/transport-node';
-import { Producer, stringSerializers } from '@platformatic/kafka';
 import { kafkaSink } from 'holdfast/outbox/kafka';
 import { natsSink } from 'holdfast/outbox/nats';
 import { rabbitSink } from 'holdfast/outbox/rabbitmq';
 import { redisSink } from 'holdfast/outbox/redis';
+import { Kafka, logLevel } from 'kafkajs';
 import { Connection } from 'rabbitmq-client';
 import { createClient } from 'redis';
 
@@ -38,16 +38,17 @@ export function openRabbit(port) {
   return { connection, close: () => connection.close() };
 }
 
-export function openKafka(port) {
-  const producer = new Producer({
+export async function openKafka(port) {
+  const kafka = new Kafka({
     clientId: 'holdfast',
-    bootstrapBrokers: [`127.0.0.1:${port}`],
-    serializers: stringSerializers,
-    autocreateTopics: true,
-    timeout: 2_000,
-    retries: 0,
+    brokers: [`127.0.0.1:${port}`],
+    logLevel: logLevel.NOTHING,
+    requestTimeout: 2_000,
+    retry: { retries: 0 },
   });
-  return { producer, close: () => producer.close(true) };
+  const producer = kafka.producer({ allowAutoTopicCreation: true, retry: { retries: 0 } });
+  await producer.connect();
+  return { producer, close: () => producer.disconnect() };
 }
 
 /** By the name of a broker, a sink on a connection of its own. */
@@ -65,7 +66,7 @@ export const SINKS = {
     return { sink: rabbitSink(connection, { exchange: 'events', maxBytes: MAX_BYTES }), close };
   },
   async kafka(port) {
-    const { producer, close } = openKafka(port);
+    const { producer, close } = await openKafka(port);
     return { sink: kafkaSink(producer), close };
   },
 };

@@ -25,8 +25,11 @@ interface Said {
 }
 
 /** As a consumer keeps them that dedupes by id: the first copy of each. */
-const firsts = (all: readonly Got[]) =>
-  [...new Map([...all].reverse().map((one) => [one.id, one])).values()].reverse();
+function firsts(all: readonly Got[]): Got[] {
+  const kept = new Map<string, Got>();
+  for (const one of all) if (!kept.has(one.id)) kept.set(one.id, one);
+  return [...kept.values()];
+}
 
 const ofKey = (all: readonly Got[], key: string) =>
   all.filter((one) => one.key === key).map(({ n }) => n);
@@ -96,7 +99,7 @@ export function contract(
       await until(
         `${count} events are published`,
         async () => (await db.rows<{ n: number }>(text))[0]?.n === count,
-        { timeoutMs: 60_000 },
+        { timeoutMs: 120_000 },
       );
       expect(await db.rows(text)).toEqual([{ n: count, attempts: 1 }]);
       expect(await db.rows(`SELECT id FROM holdfast.${events.queue}`)).toEqual([]);
@@ -228,7 +231,6 @@ export function contract(
         'its last event is published',
         async () => (await db.hf.job(id))?.status === 'completed',
       );
-      await inOrder('woken:', keys.concat('woken:last').slice(0, 10), 3).catch(() => undefined);
       const late = zombie.said
         .slice(known)
         .filter((one) => one.kind === 'asked' && keys.includes(one.key));

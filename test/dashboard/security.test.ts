@@ -29,6 +29,8 @@ const PAGES = [
   'queues',
   'schedules',
   'limits',
+  'webhooks',
+  `webhooks/${ID}`,
 ];
 const FILES = [
   'live-lab',

@@ -157,6 +157,36 @@ test('shapes/receipts: no receipt without its order, and each exactly once', asy
   );
 });
 
+test('shapes/outbox: events of committed orders, in order for each, and an outage that costs no attempt', async () => {
+  const url = await makeDatabase();
+  const program = start(url, 'shapes/outbox.mjs');
+  expect(await program.ended).toBe(0);
+  expect(program.out()).toBe(
+    [
+      'rolled back: duplicate key value violates unique constraint',
+      'order:1: order.placed {"sku":"tea"}',
+      'order:1: order.paid {"total":12}',
+      'order:1: order.sent {}',
+      'order:2: order.placed {"sku":"cup"}',
+      'the stock system was away for a while, refused 0',
+      '4 published, 0 attempts spent\n',
+    ].join('\n'),
+  );
+});
+
+test('shapes/read-model: late commits count, and a second version takes the place of the first', async () => {
+  const url = await makeDatabase();
+  const program = start(url, 'shapes/read-model.mjs');
+  expect(await program.ended).toBe(0);
+  expect(program.out()).toBe(
+    [
+      'monday 900, tuesday 300',
+      'monday 1200, tuesday 300',
+      'cup 900, monday 1200, tea 600, tuesday 300\n',
+    ].join('\n'),
+  );
+});
+
 test('shapes/webhooks: each event id is one payment, however often it comes and whatever it says then', async () => {
   const url = await makeDatabase();
   const program = start(url, 'shapes/webhooks.mjs');

@@ -2,9 +2,9 @@
 import { beforeAll, expect, test } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
 import { commonErrorByTime } from '../../packages/holdfast/src/inspect/job/failures.js';
-import { countScheduled } from '../../packages/holdfast/src/inspect/queue/counts.js';
 import { countDue, countDueByKey } from '../../packages/holdfast/src/inspect/queue/limits.js';
 import { oldestByTime } from '../../packages/holdfast/src/inspect/queue/oldest.js';
+import { countDueJobs, countScheduled } from '../../packages/holdfast/src/inspect/queue/pending.js';
 import { waitingByKey, waitingByTime } from '../../packages/holdfast/src/inspect/queue/waiting.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { collectMetrics } from '../../packages/holdfast/src/metrics/index.js';
@@ -164,7 +164,14 @@ test('in a large queue it reads a part only, and says at least so many', async (
   expect((await scraped()).large).toEqual({ not_due: 20_000, waiting_its_turn: 19_990 });
 });
 
-const BY_TIME = [waitingByTime, countDue, countScheduled, oldestByTime, commonErrorByTime];
+const BY_TIME = [
+  waitingByTime,
+  countDue,
+  countDueJobs,
+  countScheduled,
+  oldestByTime,
+  commonErrorByTime,
+];
 
 test.each([...BY_TIME, waitingByKey, countDueByKey])('$name reads by indexes', async (asked) => {
   const first = asked === countDue || asked === countDueByKey ? 'NULL' : '2500';

@@ -104,7 +104,10 @@ const LEVEL_NAMES: Readonly<Record<number, string>> = {
 };
 
 /** The rooms of inspect, each of which may import from those before it. */
-const INSPECT = ['reading', 'fleet', 'queue', 'job', 'run', 'explain', 'doctor', 'audit.ts'];
+const INSPECT = [
+  ...['reading', 'fleet', 'queue', 'job', 'run', 'explain', 'projections', 'doctor'],
+  'audit.ts',
+];
 
 /** Loops and faces: they call the verbs, and hold no SQL on the tables. */
 const WITHOUT_SQL = [

@@ -29,7 +29,7 @@ async function explained(text: string, params: unknown[]): Promise<number> {
 const fill = (queue: string, count: number) =>
   session.query(
     `INSERT INTO holdfast.${queue} (type, partition_key, partition_bucket, payload, parked, available_at)
-     SELECT 'noop', 'k' || n % 5000, holdfast.bucket_of('k' || n % 5000), '{"n": 1}', false, now() - interval '1 hour'
+     SELECT 'noop', 'k' || n % 5000, n % 5000 % 1024, '{"n": 1}', false, now() - interval '1 hour'
      FROM generate_series(1, $1::int) AS n`,
     [count],
   );

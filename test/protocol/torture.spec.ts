@@ -169,6 +169,27 @@ const count = (words: readonly (string | undefined)[]) =>
     [...new Set(words)].map((word) => [word, words.filter((one) => one === word).length]),
   );
 
+test.skipIf(PYTHON === '')(
+  'a frozen worker that wakes up in its handler leaves nothing behind',
+  async () => {
+    await db.hf.createQueue('frozen');
+    const entry = job<{ n: number; seconds: number }>('entry', { queue: 'frozen' });
+    await db.hf.enqueue(entry, { n: 1, seconds: 1 }, { partitionKey: 'k' });
+    const begin = () => run(PYTHON, [here('worker.py'), 'frozen', 'entry']);
+    const first = begin();
+    const held = `SELECT FROM holdfast.frozen WHERE status = 'processing'`;
+    await until('it has the job', async () => (await db.rows(held)).length === 1);
+    send(first, 'SIGSTOP');
+    begin();
+    const effects = () => db.rows('SELECT worker FROM public.effects');
+    await until('the job ran elsewhere', async () => (await effects()).length === 1);
+    const [before] = await effects();
+    send(first, 'SIGCONT');
+    await until('it says that its job is lost', () => output.join('').includes('lost '));
+    expect(await effects()).toEqual([before]);
+  },
+);
+
 test.skipIf(PYTHON === '')('the worker that docs/protocol.md prints runs as printed', async () => {
   const [, code = ''] =
     /```python\n([\s\S]*?)```/.exec(readFileSync(here('../../docs/protocol.md'), 'utf8')) ?? [];

@@ -12,8 +12,9 @@ queue, kind = sys.argv[1:3]
 
 
 def entry(job, db):
-    time.sleep(random.uniform(0, 0.03))
-    if random.random() < 0.1:
+    asked = job["payload"].get("seconds")
+    time.sleep(random.uniform(0, 0.1) if asked is None else asked)
+    if asked is None and random.random() < 0.1:
         raise ValueError("no luck")
     sql = "INSERT INTO public.effects (job, key, n, worker) VALUES (%s, %s, %s, %s)"
     db.execute(sql, [job["id"], job["partition_key"], job["payload"]["n"], worker.id])

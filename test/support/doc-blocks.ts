@@ -32,6 +32,7 @@ const IMPORTS = [
   "import { readFileSync, writeFileSync } from 'node:fs'; import { createServer } from 'node:http'; import { register } from 'prom-client';",
   "import { Cancel, DeadLetter, guardTable, holdfast, job, RetryLater, shardedKey, shardedKeys, Snooze, StepFailed, workflow } from 'holdfast';",
   "import { collectMetrics, metricsFetch, metricsHandler, meterMetrics, registerMetrics } from 'holdfast/metrics';",
+  "import { webhooks, type EndpointDisabled } from 'holdfast/webhooks';",
   "import { github, receive, Refused, slack, standardWebhooks, stripe, type Received, type Verifier } from 'holdfast/receive';",
   "import { defineConfig } from 'holdfast/config';",
   "import { headersOf, outbox, relay, Unavailable, type Message, type Sink } from 'holdfast/outbox';",
@@ -87,6 +88,8 @@ declare global {
   const hf: import('holdfast').Holdfast;
   const worker: import('holdfast').Worker;
   const sendReceipt: import('holdfast').JobDefinition<{ orderId: number }, { orderId: number }>;
+  const hooks: import('holdfast/webhooks').Webhooks;
+  const acme: import('holdfast/webhooks').Endpoint;
   const pool: import('pg').Pool;
   const client: import('pg').PoolClient;
   const mail: {

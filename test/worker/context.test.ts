@@ -268,6 +268,27 @@ test('transaction: a throw takes back the writes and the completion', async () =
   expect(await db.rows('SELECT note FROM receipts')).toEqual([{ note: 'attempt 2' }]);
 });
 
+test('transaction: what is done on its tx stays inside of it', async () => {
+  const { id } = await db.hf.enqueue(receipt, {});
+  start(db.hf, (w) =>
+    w.handle(receipt, (ctx) =>
+      ctx.transaction(async (tx) => {
+        await note(tx, ctx);
+        if (ctx.attempt > 1) return tx.query({ text: 'COMMIT' });
+        expect(() => tx.release()).toThrow('release() was refused in the transaction of job');
+        throw new Error('not yet');
+      }),
+    ),
+  );
+  const { lastError } = await waitFor('it failed twice', async () => {
+    const row = await db.hf.job(id);
+    return row && row.attempts > 1 && row.lastError?.includes('COMMIT') ? row : null;
+  });
+  expect(lastError).toContain('COMMIT was refused in the transaction of job');
+  expect(await db.rows('SELECT note FROM receipts')).toEqual([]);
+  await db.hf.cancel([id]);
+});
+
 test('transaction: a COMMIT that fails takes back the completion too', async () => {
   const { id } = await db.hf.enqueue(receipt, {});
   start(db.hf, (w) =>

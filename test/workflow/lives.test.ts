@@ -126,6 +126,9 @@ test('a run is retried from a step on: what came before stays, and signals are t
   await expect(db.hf.retry([id], { from: 'shop' })).rejects.toThrow(
     /no step "shop".*charge, approval/,
   );
+  await expect(db.hf.retry([id], { from: 5 as never })).rejects.toThrow(
+    'from must be the name of a step; nothing was retried',
+  );
   await db.rows(`UPDATE holdfast.inbox_signals SET value = '"yes"' WHERE run_id = $1`, [id]);
   await db.hf.retry([id], { from: 'approval' });
   expect((await runs.end(resumes, id)).result).toEqual({ paid: 1, taken: 'yes' });
@@ -146,8 +149,12 @@ test('a run that comes back from the archive goes on where it was, however old i
     [id],
   );
   expect(rows).toEqual([{ kept: true }]);
+  const approval = async () =>
+    (await db.hf.steps(id)).steps.find(({ name }) => name === 'approval')?.state;
+  expect(await approval()).toBe('dropped');
   await db.hf.archive.replay([id]);
   await runs.asleep(id);
+  expect(await approval()).toBe('waiting');
   await db.hf.signal(resumes, id, 'approved', 'yes');
   expect((await runs.end(resumes, id)).result).toEqual({ paid: 1, taken: 'yes' });
 });

@@ -1,4 +1,5 @@
 /** Steps and transactions: once, in one order for ever, within their limits, and never upon code that has changed. */
+import type pg from 'pg';
 import { expect, test } from 'vitest';
 import { type StepAbout, StepFailed } from '../../packages/holdfast/src/index.js';
 import { SOON, testRuns } from '../support/runs.js';
@@ -180,6 +181,89 @@ test('a transaction that overran its time limit never commits', async () => {
   const { result } = await runs.ran(late);
   expect(result).toHaveLength(1);
   expect(result).not.toEqual([{ n: 'try 1' }]);
+});
+
+let lent: pg.PoolClient | null = null;
+const bounded = runs.workflow('bounded', async (flow) => {
+  const said = await flow.transaction('write', async (tx) => {
+    lent = tx;
+    await tx.query('CREATE TABLE bounded (n int)');
+    const words = ['COMMIT', ' -- x\n/* y */ rollback;', 'BEGIN', 'end', 'ROLLBACK TO SAVEPOINT a'];
+    await tx.query('SAVEPOINT a');
+    const refused = words.map((text) => tx.query(text).then(() => 'sent', String));
+    const release = () => tx.release();
+    return [
+      ...(await Promise.all(refused)),
+      String(await Promise.resolve().then(release).catch(String)),
+    ];
+  });
+  return { said, after: await lent?.query('SELECT 1').then(() => 'sent', String) };
+});
+
+test('what is done on the tx of a step stays inside of its transaction', async () => {
+  const { result } = await runs.ran(bounded);
+  const { said, after } = result as { said: string[]; after: string };
+  const refused = (word: string) =>
+    expect.stringMatching(new RegExp(`${word} was refused in the transaction "write"`));
+  expect(said).toEqual([
+    ...['COMMIT', 'ROLLBACK', 'BEGIN', 'END'].map(refused),
+    'sent',
+    refused('release\\(\\)'),
+  ]);
+  expect(after).toContain('is over, so a query on its tx was refused');
+  expect(await db.rows('SELECT * FROM bounded')).toEqual([]);
+});
+
+let cuts = 0;
+const cutOff = runs.workflow('cut_off', async (flow) =>
+  flow.transaction(
+    'write',
+    async (tx) => {
+      const { rows } = await tx.query('SELECT pg_backend_pid() AS pid');
+      if (cuts++ === 0) await db.rows('SELECT pg_terminate_backend($1)', [rows[0].pid]);
+      return (await tx.query('SELECT 42 AS n')).rows[0].n as number;
+    },
+    { maxAttempts: 1 },
+  ),
+);
+
+test('a transaction whose connection is cut is tried again, although it has one try', async () => {
+  expect((await runs.ran(cutOff)).result).toBe(42);
+  const message = 'a step lost its connection to the database, and is tried again unspent';
+  expect(runs.log.lines).toContainEqual(expect.objectContaining({ message }));
+});
+
+const mistaken = runs.workflow('mistaken', async (flow, what: string) => {
+  charged.push(await flow.step('charge', () => what, { undo: () => charged.push(`undo ${what}`) }));
+  if (what === 'name') await flow.step(5 as never, () => 1);
+  if (what === 'option') await flow.step('mail', () => 1, { attempts: 3 } as never);
+  return flow.sleep('long', 'soon' as never);
+});
+
+test('a mistake in what the body asks for stops the run at once, and nothing is undone', async () => {
+  const ended = await Promise.all(['name', 'option', 'time'].map((one) => runs.ran(mistaken, one)));
+  expect(ended.map(({ status }) => status)).toEqual(['dead_letter', 'dead_letter', 'dead_letter']);
+  expect(ended.map(({ error }) => error)).toEqual([
+    expect.stringMatching(
+      /name of a step must be a string, got 5; nothing was done; use .* "charge"/,
+    ),
+    expect.stringMatching(/flow.step\("mail"\) has no option "attempts"/),
+    expect.stringMatching(/the duration of flow.sleep\(\)/),
+  ]);
+  expect(charged.filter((one) => one.startsWith('undo'))).toEqual([]);
+});
+
+const wordy = runs.workflow('wordy', async (_, what: string) =>
+  what === 'nul' ? 'a\0b' : 'x'.repeat(2_000_000),
+);
+
+test('a result that cannot be kept is told of, as that of a job', async () => {
+  expect(await runs.ran(wordy, 'large')).toMatchObject({ status: 'completed', result: null });
+  expect(await runs.ran(wordy, 'nul')).toMatchObject({ status: 'completed', result: null });
+  const told = runs.log.lines.filter(({ message }) =>
+    /^the result of a handler/.test(String(message)),
+  );
+  expect(told).toMatchObject([{ facts: { type: 'wordy' } }]);
 });
 
 const hostile = runs.workflow('hostile', async (flow) =>

@@ -5,6 +5,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { job, workflow } from '../../packages/holdfast/src/index.js';
 import { countByStatus } from '../../packages/holdfast/src/inspect/queue/counts.js';
+import { countDueJobs } from '../../packages/holdfast/src/inspect/queue/pending.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { runLists } from '../../packages/holdfast/src/inspect/run/list.js';
 import { groupWaits } from '../../packages/holdfast/src/inspect/run/waits.js';
@@ -84,13 +85,22 @@ describe('a hundred thousand runs wait', () => {
     await db.rows('ANALYZE holdfast.inbox, holdfast.inbox_steps');
   });
 
-  test('and the five jobs beside them are counted', async () => {
+  test('and the five jobs beside them are counted, whatever the statistics say of the rest', async () => {
+    // Of a table that grew since, or was much changed, the server expects more rows than there are.
+    await db.rows(`UPDATE pg_class SET reltuples = 130000 WHERE oid = 'holdfast.inbox'::regclass`);
     const counts = await reading(db.pool, (reader) => countByStatus(reader, INBOX));
     expect(counts).toMatchObject({ approximate: true });
     expect(counts.waitingRuns).toBeGreaterThan(90_000);
-    expect(counts.pending).toBeLessThan(10_000);
+    // Too many runs wait for a time to look behind them all for jobs that do, so these four are in no sample, or a few times.
+    expect(counts.pending).toBeLessThan(100);
     const [gauges] = (await db.hf.gauges()).queues;
-    expect(gauges?.pending).toBeLessThan(10_000);
+    expect(gauges?.pending).toBe(counts.pending);
+    const [status] = values(
+      (await call(['status', '--json'], { env: { DATABASE_URL: db.url } })).out,
+    );
+    expect(status?.queues).toMatchObject([{ pending: counts.pending }]);
+    const [by] = await reading(db.pool, (reader) => reader.run(countDueJobs, INBOX, [10_000]));
+    expect(by).toMatchObject({ jobs: 1 });
   });
 
   test('a page of them, by tag or state, reads what it shows', async () => {
@@ -124,6 +134,14 @@ describe('a hundred thousand runs wait', () => {
     }
   });
 
+  test('and the due ones among them are listed by their time, to the end', async () => {
+    const due = () => db.hf.runs({ workflow: checkout, state: 'due', limit: 20 });
+    expect(await due()).toEqual({ runs: [], next: null });
+    const { id } = await db.hf.enqueue(checkout, {});
+    expect(await due()).toMatchObject({ runs: [{ id, state: 'due' }], next: null });
+    await db.hf.cancel([id]);
+  });
+
   test('and what waits for what is said of all of them', async () => {
     const [first, second] = await db.hf.waitingRuns();
     expect([first, second]).toMatchObject([
@@ -136,6 +154,46 @@ describe('a hundred thousand runs wait', () => {
     // The oldest of them is among those that were read.
     expect(Date.now() - Number(second?.oldest)).toBeGreaterThan(3_500_000);
   });
+});
+
+test('a run that took thousands of signals takes the next one as cheaply as the first', async () => {
+  const session = await planSession(db.url);
+  const costOfNext = async (taken: number) => {
+    const [run] = await db.rows<{ id: string }>(
+      `INSERT INTO holdfast.inbox (type, partition_key, partition_bucket, payload, status, claimed_by, claimed_at,
+         lease_expires_at, lease_generation, attempts)
+       VALUES ('checkout', 'k', 1, '{}', 'processing', 'w1', now(), now() + interval '1 hour', 1, 1) RETURNING id`,
+    );
+    const id = run?.id as string;
+    await db.rows(
+      `WITH steps AS (
+         INSERT INTO holdfast.inbox_steps (run_id, place, nth, kind, name)
+         SELECT $1::uuid, n, n, 'w', 'wait ' || n FROM generate_series(1, $2::int) AS n)
+       INSERT INTO holdfast.inbox_signals (run_id, seen, name, taken_by)
+       SELECT $1::uuid, true, CASE WHEN n > $2::int + 1 THEN 'other' ELSE 'tick' END, CASE WHEN n <= $2::int THEN 'wait ' || n END
+       FROM generate_series(1, 2 * $2::int + 1) AS n`,
+      [id, taken],
+    );
+    const wait = { n: 'next', k: 'w', o: taken + 1, s: ['tick'] };
+    const waits = JSON.stringify([{ p: taken, f: false, b: false, w: [wait] }]);
+    const plan = await explained(session, 'suspends', [`{${id}}`, waits]);
+    const [next] = await db.rows(
+      `SELECT place FROM holdfast.inbox_steps WHERE run_id = $1 AND name = 'next'`,
+      [id],
+    );
+    expect(next).toEqual({ place: taken + 1 });
+    return buffers(plan);
+  };
+  try {
+    await session.query(
+      `PREPARE suspends AS SELECT s.state FROM holdfast.inbox_suspend('w1', $1::uuid[], '{1}', $2::jsonb) AS s`,
+    );
+    // The first one reads what the session must know of the tables.
+    await costOfNext(1);
+    expect(await costOfNext(3_000)).toBeLessThan((await costOfNext(1)) + 100);
+  } finally {
+    await session.end();
+  }
 });
 
 function indexesOf(plan: PlanNode): string[] {

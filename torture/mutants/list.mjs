@@ -482,7 +482,7 @@ export const MUTANTS = [
     name: 'a double take: a signal that was taken is taken again',
     patches: {
       'schema/functions/workflow/suspend.sql.js': [
-        ['f.run_id = run AND f.taken_by IS NULL AND', 'f.run_id = run AND'],
+        ['f.name = n.name AND f.taken_by IS NULL', 'f.name = n.name'],
       ],
     },
     ...FLOWS,
@@ -499,7 +499,7 @@ export const MUTANTS = [
         ],
       ],
       // Nor does it ask what stands.
-      'worker/workflow/ports.js': [['if (done.stands)', 'if (done === undefined)']],
+      'worker/workflow/transact.js': [['if (done.stands)', 'if (done === undefined)']],
     },
     ...FREEZES,
     ...{ profile: 'workflow', rate: 30 },

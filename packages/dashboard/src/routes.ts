@@ -2,8 +2,10 @@
 import * as acts from './act/acts.js';
 import { bulk } from './act/bulk.js';
 import * as runActs from './act/runs.js';
+import * as webhookActs from './act/webhooks.js';
 import * as reads from './read/reads.js';
 import * as runs from './read/runs.js';
+import * as webhooks from './read/webhooks.js';
 
 interface ReadRoute {
   readonly method: 'GET';
@@ -41,6 +43,8 @@ export const ROUTES: readonly Route[] = [
   get('api/queues', reads.queues),
   get('api/schedules', reads.schedules),
   get('api/limits', reads.limits, 2_000),
+  get('api/webhooks', webhooks.webhooks, 2_000),
+  get('api/webhooks/:id', webhooks.webhook, 500),
   get('api/lab', reads.lab, 500),
   get('api/health', reads.health, 5_000),
   get('api/audit', reads.audit),
@@ -56,6 +60,7 @@ export const ROUTES: readonly Route[] = [
   post('api/workers/drain', acts.drain),
   post('api/schedules/act', acts.schedule),
   post('api/limits/act', acts.limit),
+  post('api/webhooks/:id/act', webhookActs.webhook),
   post('api/lab/act', acts.lab),
 ];
 

@@ -15,6 +15,7 @@ import { Queues } from './screens/queues';
 import { RingScreen } from './screens/ring';
 import { RunScreen } from './screens/run';
 import { Schedules } from './screens/schedules';
+import { WebhookScreen, Webhooks } from './screens/webhooks';
 import { Workers } from './screens/workers';
 import { Workflows } from './screens/workflows';
 import { dismiss, messages } from './state/act';
@@ -33,6 +34,7 @@ const SCREENS = [
   { to: 'ring', name: 'Ring', key: 'r', screen: RingScreen },
   { to: 'schedules', name: 'Schedules', key: 's', screen: Schedules },
   { to: 'limits', name: 'Limits', key: 't', screen: Limits },
+  { to: 'webhooks', name: 'Webhooks', key: 'k', screen: Webhooks },
   { to: 'health', name: 'Health', key: 'h', screen: Health },
   { to: 'audit', name: 'Audit', key: 'a', screen: Audit },
   { to: 'live-lab', name: 'Live lab', key: 'v', screen: LiveLab },
@@ -177,6 +179,7 @@ function Screen() {
     document.title = `${known?.name ?? 'Not found'} · Holdfast`;
   }, [known]);
   if (here.startsWith('jobs/')) return <JobScreen key={here} id={here.slice(5)} />;
+  if (here.startsWith('webhooks/')) return <WebhookScreen key={here} id={here.slice(9)} />;
   if (here.startsWith('workflows/')) return <RunScreen key={here} id={here.slice(10)} />;
   if (!known) return <Failed error="There is no such screen." />;
   const { screen: Content } = known;

@@ -79,6 +79,7 @@ export { checkInteger } from './job/job.js';
 export { BUCKETS, checkKey } from './job/key.js';
 export { durationMs, MAX_DELAY_MS } from './job/options/duration.js';
 export { checkKnown, type Known, unknownOption } from './job/options/known-options.js';
+export { nearest } from './job/options/nearest.js';
 export { VERSION } from './job/options/version.js';
 export { encodePayload } from './job/payload.js';
 export { DEFAULT_RETRY, retryDelayMs } from './job/retry.js';
@@ -89,6 +90,7 @@ export { sweepDeadWorkers } from './maintenance/sweep.js';
 export { declareHooks } from './operate/dead-letter-hooks.js';
 export { discard } from './operate/dead-letters.js';
 export { pruneArchiveOlder } from './operate/prune.js';
+export { clientBehind } from './postgres/connect/lent-client.js';
 export {
   closePool,
   enginePool,
@@ -126,6 +128,17 @@ export { MIGRATIONS, PROGRAM } from './schema/migrations.js';
 export { createQueue } from './schema/queue.js';
 export { complete } from './settle/complete.js';
 export { fail } from './settle/fail.js';
+export {
+  type AttemptRow as WebhookAttemptRow,
+  attempts as webhookAttempts,
+} from './shapes/webhooks/rows/attempts.js';
+export { count as webhookCount } from './shapes/webhooks/rows/deliveries.js';
+export {
+  type EndpointRow as WebhookEndpointRow,
+  list as webhookEndpoints,
+  queuesOf as webhookQueues,
+  show as webhookEndpoint,
+} from './shapes/webhooks/rows/endpoints.js';
 export type { SettleResult } from './worker/events.js';
 export { startKeeper } from './worker/lease/keeper-work.js';
 export type { FromKeeper, KeeperSetup, ToKeeper } from './worker/lease/protocol.js';

@@ -3,7 +3,16 @@ import { type Projection, projections } from 'holdfast/projections';
 import { expect, test } from 'vitest';
 import { ground } from '../../support/ground.js';
 import { until } from '../../support/until.js';
-import { ADD, agreed, MODEL, ordersOf, type Paid, paid, testProjectors, totalsOf } from './ground.js';
+import {
+  ADD,
+  agreed,
+  MODEL,
+  ordersOf,
+  type Paid,
+  paid,
+  testProjectors,
+  totalsOf,
+} from './ground.js';
 
 const start = testProjectors();
 
@@ -23,10 +32,7 @@ test('a poison event stops its key; the others go on, and resume applies what wa
   await start(hf, [fragile]);
   await orders.append([paid('a', 1), paid('b', 1), paid('a', 13), paid('b', 2), paid('a', 2)]);
   const all = projections(hf);
-  const [stop] = await until('the key has stopped', async () => {
-    const stops = await all.stops();
-    return stops.length > 0 && stops;
-  });
+  const stop = await until('the key has stopped', async () => (await all.stops())[0]);
   expect(stop).toMatchObject({ name: 'order_totals', key: 'a', parked: 2, type: 'order.paid' });
   expect(stop?.error).toContain('thirteen is not for me');
   await orders.append([paid('a', 3), paid('b', 3)]);

@@ -109,7 +109,7 @@ describe('the same id', () => {
     expect(row?.payload.body).toEqual(JSON.parse(BODY));
     expect(hook.stats).toMatchObject({ accepted: 1, repeated: 1, conflicts: 1 });
     expect(logger.lines).toMatchObject([
-      { level: 'warn', facts: { job: 'conflict', id: row?.id } },
+      { level: 'warn', facts: { type: 'conflict', job: row?.id } },
     ]);
     expect(JSON.stringify(logger.lines)).not.toMatch(/1999|amount|invoice/);
   });

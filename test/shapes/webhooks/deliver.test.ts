@@ -64,7 +64,7 @@ test('a message is signed and goes to the endpoints of its tenant that want it',
   expect(verifies({ ...got!, body: `${got!.body} ` }, made.secret)).toBe(false);
   const page = await until('it is logged', async () => {
     const found = await hooks.deliveries({ endpoint: made.id });
-    return found.attempts.length > 0 && found;
+    return found.attempts.length > 0 ? found : null;
   });
   expect(page.attempts).toMatchObject([
     { message: sent.id, delivered: true, status: 204, attempt: 1, error: null },
@@ -165,7 +165,7 @@ test('a disabled endpoint holds what runs, what waits and what is sent meanwhile
   const { id } = await hooks.endpoints.create({ tenant, url: to.url, concurrency: 2 });
   const running: ServerResponse[] = [];
   to.answer((_, response) => void running.push(response));
-  const ids = [];
+  const ids: string[] = [];
   for (const n of [1, 2, 3, 4]) ids.push((await hooks.send({ tenant, type: 'a', data: n })).id);
   hooks.work();
   await until('one runs', () => to.received.length > 0);
@@ -224,7 +224,7 @@ test('of an ordered endpoint, a delivery that fails holds those after it', async
   const hooks = await hooksOf({ retry: [50, 50, 50] });
   const to = await receiver();
   await hooks.endpoints.create({ tenant, url: to.url, ordered: true });
-  const ids = [];
+  const ids: string[] = [];
   for (const n of [1, 2, 3]) ids.push((await hooks.send({ tenant, type: 'a', data: n })).id);
   const fails = new Map([
     [ids[0], 2],

@@ -11,6 +11,7 @@ function flag(body: Body, name: string): boolean {
 }
 
 const consequence = 'nothing was sent';
+const NOT_SENT = `${consequence}; use a short text such as "approved"`;
 
 /** `value` is what the signal carries; without it, the signal carries nothing. */
 export const signal: Act = async ({ parts, access }, acted) => {
@@ -21,8 +22,8 @@ export const signal: Act = async ({ parts, access }, acted) => {
     parts.pool(),
     access.names(queueOf(body)),
     {
-      ...{ run: checkId(params.id), name: checkKey(name, 'name of the signal') },
-      key: key === undefined ? null : checkKey(key, 'key'),
+      ...{ run: checkId(params.id), name: checkKey(name, 'name of the signal', NOT_SENT) },
+      key: key === undefined ? null : checkKey(key, 'key', NOT_SENT),
       value: body.value === undefined ? null : encodePayload(body.value, limits),
     },
     actOptions(acted),

@@ -5,7 +5,7 @@ import type { Settings } from '../options.js';
 import { CLIENT_FILES, type ClientFile } from './client-files.js';
 
 const SCREENS =
-  /^((jobs|workflows)(\/[0-9a-f-]{36})?|workers|ring|dead-letters|queues|schedules|limits|live-lab|health|audit)?$/i;
+  /^((jobs|workflows|webhooks)(\/[0-9a-f-]{36})?|workers|ring|dead-letters|queues|schedules|limits|live-lab|health|audit)?$/i;
 
 export function page(path: string, request: Request, settings: Settings): Response | null {
   const file = Object.hasOwn(CLIENT_FILES, path) ? CLIENT_FILES[path] : undefined;

@@ -64,6 +64,7 @@ function Note({ step, run }: { step: ShownStep; run: RunAnswer }): ComponentChil
     const ended = `${count(all - (remaining ?? 0))} of ${count(all)} ended`;
     return failed > 0 ? `${ended}, ${count(failed)} not completed` : ended;
   }
+  if (state === 'dropped') return 'the run ended without it';
   if (kind === 'wait' && state !== 'waiting') {
     const taken = run.signals.find(({ takenBy }) => takenBy === name);
     return `${taken ? `took “${taken.name}”` : run.moreSignals > 0 ? 'ended' : 'timed out'} after ${took}`;

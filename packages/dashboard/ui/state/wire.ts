@@ -13,7 +13,7 @@ import type {
   Schedule,
   WaitingRuns,
 } from 'holdfast';
-import type { QueueRow, RunLinks } from 'holdfast/internal';
+import type { QueueRow, RunLinks, WebhookAttemptRow, WebhookEndpointRow } from 'holdfast/internal';
 import type { SeenLimit } from '../../src/read/limits.js';
 import type { RingPicture } from '../../src/read/ring.js';
 import type { SeenChildren } from '../../src/read/runs.js';
@@ -96,6 +96,21 @@ export type SchedulesAnswer = {
   readonly next: string | null;
 };
 export type LimitsAnswer = { readonly limits: readonly SeenLimit[] };
+export type SeenEndpoint = WebhookEndpointRow;
+export type SeenAttempt = Omit<WebhookAttemptRow, 'answer'> & { readonly answer: unknown };
+export type WebhooksAnswer = {
+  readonly queues: readonly string[];
+  readonly queue: string | null;
+  readonly endpoints: readonly SeenEndpoint[];
+  readonly next: string | null;
+};
+export type WebhookAnswer = {
+  readonly queue: string;
+  readonly endpoint: SeenEndpoint;
+  readonly counts: { readonly waiting: number; readonly held: number; readonly failed: number };
+  readonly attempts: readonly SeenAttempt[];
+  readonly next: string | null;
+};
 export type Ring = RingPicture;
 export type HealthAnswer = { readonly findings: readonly Finding[]; readonly at: number };
 export type AuditAnswer = {

@@ -3,6 +3,7 @@ import { type Command, command, flag, text, texts } from './command.js';
 import { IMPORT_COMMANDS } from './commands/import/import-commands.js';
 import { ACT, ASKING, BULK, FILTERS, LIST, QUEUE, REASON, STATUS } from './parse/filters.js';
 import { QUEUE_COMMANDS } from './queue-commands.js';
+import { WEBHOOK_COMMANDS } from './webhook-commands.js';
 import { WORKFLOW_COMMANDS } from './workflow-commands.js';
 
 const act = () => import('./commands/jobs/act.js');
@@ -128,6 +129,7 @@ export const COMMANDS: readonly Command[] = [
   command('dead-letters discard [ID...]', 'as jobs discard', DISCARD),
   ...WORKFLOW_COMMANDS,
   ...QUEUE_COMMANDS,
+  ...WEBHOOK_COMMANDS,
   command('top', 'queues, rates and workers, live; q or Ctrl-C ends it', {
     options: { every: text('TIME', 'how often; default 2s'), once: flag('one frame only') },
     onInterrupt: 'finish',

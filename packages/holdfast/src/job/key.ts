@@ -46,24 +46,21 @@ export function hash32(text: string): number {
 /** The bucket of a partition key, 0 to 1023. */
 export const bucketOf = (key: string): number => hash32(key) & (BUCKETS - 1);
 
-/** Returns the key if it can be stored and hashed the same everywhere, else throws KEY_INVALID. */
-export function checkKey(key: unknown, what = 'key'): string {
-  if (typeof key !== 'string') throw refusedKey(`${what} must be a string, got ${shown(key)}`);
-  if (key === '') throw refusedKey(`${what} must not be empty`);
+const NOT_ENQUEUED = 'nothing was enqueued; use a short text such as "order:9182"';
+
+/** Returns the key if it can be stored and hashed the same everywhere, else throws KEY_INVALID. `undone`: what was not done, and the fix. */
+export function checkKey(key: unknown, what = 'key', undone = NOT_ENQUEUED): string {
+  const refuse = (problem: string) =>
+    new HoldfastError('KEY_INVALID', `${what} ${problem}; ${undone}`);
+  if (typeof key !== 'string') throw refuse(`must be a string, got ${shown(key)}`);
+  if (key === '') throw refuse('must not be empty');
   // A unit is at most three bytes, so most keys need no counting.
   const bytes = key.length * 3 > MAX_KEY_BYTES ? utf8Length(key) : 0;
   if (bytes > MAX_KEY_BYTES)
-    throw refusedKey(`${what} is ${bytes} bytes long, more than the ${MAX_KEY_BYTES} allowed`);
+    throw refuse(`is ${bytes} bytes long, more than the ${MAX_KEY_BYTES} allowed`);
   const problem = unstorable(key);
-  if (problem) throw refusedKey(`${what} contains ${problem}, which Postgres cannot store`);
+  if (problem) throw refuse(`contains ${problem}, which Postgres cannot store`);
   return key;
-}
-
-function refusedKey(problem: string): HoldfastError {
-  return new HoldfastError(
-    'KEY_INVALID',
-    `${problem}; nothing was enqueued; use a short text such as "order:9182"`,
-  );
 }
 
 /** Returns the job type if it is a usable name, else throws TYPE_INVALID. */

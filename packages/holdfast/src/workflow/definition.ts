@@ -68,12 +68,14 @@ export function workflow<
   });
 }
 
+const NO_DEFINITION = 'no definition was made; use a short text such as "approved"';
+
 function checkSignals(type: string, signals: unknown): void {
   if (!Array.isArray(signals))
     throw invalid(
       `signals of workflow "${type}" must be a list of names, not ${shown(signals)}. No definition was made.`,
     );
-  for (const one of signals) checkKey(one, `a signal of workflow "${type}"`);
+  for (const one of signals) checkKey(one, `a signal of workflow "${type}"`, NO_DEFINITION);
 }
 
 export const isWorkflow = (definition: object): boolean => 'signals' in definition;
@@ -84,7 +86,11 @@ export function checkSignal(
   name: string,
   undone: string,
 ): void {
-  checkKey(name, 'name of the signal');
+  checkKey(
+    name,
+    'name of the signal',
+    'nothing was sent or waited for; use a short text such as "approved"',
+  );
   if (signals === null || signals === undefined || signals.includes(name)) return;
   const meant = nearest(name, signals) || ` It has ${signals.join(', ') || 'none'}.`;
   throw new HoldfastError(

@@ -4,7 +4,7 @@
  * a transaction only its COMMIT is one. The async context says which attempt a statement belongs to.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Executor, Param } from 'holdfast/internal';
+import { clientBehind, type Executor, type Param } from 'holdfast/internal';
 import type pg from 'pg';
 import type { Step } from './step.js';
 import { turnStepOf } from './turn-steps.js';
@@ -99,7 +99,7 @@ const clientsOf = new WeakMap<object, WatchedClient>();
 
 /** What the transaction on this client is called where its COMMIT is struck. */
 export function nameTransaction(tx: object, name: string): void {
-  const client = clientsOf.get(tx);
+  const client = clientsOf.get(clientBehind(tx));
   if (client) client.transaction = name;
 }
 

@@ -3,7 +3,7 @@
  * when is the engine's own. It counts how often each function ran, whether it was a fake or not.
  */
 import { Cancel, DeadLetter, type Flow, type JobDefinition, type Worker } from 'holdfast';
-import type { Route } from 'holdfast/internal';
+import { nearest, type Route } from 'holdfast/internal';
 import { invalid } from '../deps.js';
 import { nameTransaction } from '../faults/steps.js';
 
@@ -44,12 +44,24 @@ function asFunction(fake: unknown): AnyFunction {
 const has = (fakes: Readonly<Record<string, unknown>> | undefined, name: string) =>
   fakes !== undefined && Object.hasOwn(fakes, name);
 
+const KINDS = ['steps', 'undo', 'children'] as const;
+type Kind = (typeof KINDS)[number];
+
+/** `item 1` and `item 2` are near each other, and not mistyped. */
+const withoutNumbers = (name: string) => name.replaceAll(/\d+/g, '#');
+
 export class Faking {
   readonly #fakes: Fakes;
   /** How often each function ran, by its name in words. */
   readonly calls = new Map<string, number>();
   /** Steps that were faked. */
   readonly faked = new Set<string>();
+  /** What the body asked for, by its name. */
+  readonly #asked = {
+    steps: new Set<string>(),
+    undo: new Set<string>(),
+    children: new Set<string>(),
+  };
   /** By the name of a `flow.children()`, its job. */
   readonly #jobs = new Map<string, JobDefinition<never, unknown>>();
 
@@ -63,6 +75,30 @@ export class Faking {
   /** Queues to which children went. */
   get queues(): string[] {
     return [...this.#jobs.values()].map(({ queue }) => queue);
+  }
+
+  #unused(kind: Kind): string[] {
+    return Object.keys(this.#fakes[kind] ?? {}).filter((name) => !this.#asked[kind].has(name));
+  }
+
+  /** Fakes under names that the body never asked for, such as `steps.charge`. */
+  get unused(): string[] {
+    return KINDS.flatMap((kind) => this.#unused(kind).map((name) => `${kind}.${name}`));
+  }
+
+  /** Of a run that ended: a fake whose name is nearly that of a function which was called in earnest is mistyped. */
+  checkNames(): void {
+    for (const kind of KINDS)
+      for (const name of this.#unused(kind)) {
+        const real = [...this.#asked[kind]].filter(
+          (one) => !has(this.#fakes[kind], one) && withoutNumbers(one) !== withoutNumbers(name),
+        );
+        const meant = nearest(name, real);
+        if (meant === '') continue;
+        throw invalid(
+          `${kind} has a fake "${name}", and the run ended without asking for it, so the function of the workflow was used.${meant}`,
+        );
+      }
   }
 
   /** The flow that a body gets. */
@@ -81,6 +117,7 @@ export class Faking {
       },
       children: (name: string, job: JobDefinition<never, unknown>, ...rest: unknown[]) => {
         this.#jobs.set(name, job);
+        this.#asked.children.add(name);
         return of.children(name, job, ...rest);
       },
     };
@@ -89,6 +126,7 @@ export class Faking {
 
   #step(name: string, effect: AnyFunction, options: Options): [AnyFunction, Options] {
     const isFake = has(this.#fakes.steps, name);
+    this.#asked.steps.add(name);
     if (isFake) this.faked.add(name);
     const does = isFake ? asFunction(this.#fakes.steps?.[name]) : effect;
     // What is no function is refused as in production.
@@ -99,6 +137,7 @@ export class Faking {
   #options(name: string, isFake: boolean, options: Options): Options {
     const undo = options?.undo;
     if (typeof undo !== 'function') return options;
+    this.#asked.undo.add(name);
     const own = isFake ? () => undefined : undo;
     const does = has(this.#fakes.undo, name) ? asFunction(this.#fakes.undo?.[name]) : own;
     return { ...options, undo: this.#counted(undoWord(name), does) };

@@ -75,6 +75,7 @@ class WorkflowSurvey {
     const drive = new Drive(deps, definition, bodies, options, take);
     await drive.begin(input(++this.#runs));
     while (await drive.settle()) if (!(await drive.moveOn())) throw await drive.stuck();
+    drive.faking.checkNames();
     const history = await deps.hf.history(drive.id, { queue: drive.trial.names.queue });
     const { status: outcome } = history;
     const error = outcome === 'completed' ? null : (await outcomeOf(drive)).error;

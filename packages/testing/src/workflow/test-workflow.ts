@@ -49,6 +49,8 @@ export interface TestRunResult<Result = unknown> {
   readonly movedMs: number;
   /** How often the body was called. */
   readonly turns: number;
+  /** Fakes under names that the body never asked for, such as `steps.charge`. One that is mistyped rejects the run. */
+  readonly unusedFakes: readonly string[];
   /** Jobs of any queue that were written meanwhile and still wait. */
   readonly enqueued: readonly EnqueuedJob[];
 }
@@ -187,6 +189,7 @@ interface Begun {
 }
 
 async function endedBefore(drive: Drive, name: string | undefined): Promise<HoldfastError> {
+  drive.faking.checkNames();
   const { outcome, error } = await outcomeOf(drive);
   const where = name === undefined ? 'it waited for anything' : `it waited in "${name}"`;
   const why = error === null ? '' : `: ${error.split('\n', 1)[0]}`;
@@ -202,12 +205,14 @@ async function stepsOf({ deps, id, trial, faking }: Drive): Promise<TestStep[]> 
 }
 
 async function resultOf(drive: Drive, before: Begun['before']): Promise<TestRunResult> {
-  const { deps, id, trial, movedMs, turns } = drive;
+  const { deps, id, trial, faking, movedMs, turns } = drive;
+  faking.checkNames();
   const steps = await stepsOf(drive);
   const { queue } = trial.names;
   return {
     ...{ id, ...(await outcomeOf(drive)), steps: steps.filter(({ kind }) => kind !== 'undoing') },
     ...{ undone: undoneIn(await deps.hf.history(id, { queue })), movedMs, turns },
+    unusedFakes: faking.unused,
     enqueued: await writtenSince(deps.ownPool, deps.schema, before, { id, queue }),
   };
 }

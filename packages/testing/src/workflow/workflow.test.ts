@@ -159,6 +159,20 @@ describe('testWorkflow', () => {
     expect(bank).toMatchObject({ charges: [], refunds: [] });
   });
 
+  test('a fake whose name is mistyped rejects the run; one that was not asked for is listed', async () => {
+    const script = { children, signals: [approved] };
+    const mistyped = testWorkflow(checkout, body, order, { ...script, steps: { chargee: 'ch_9' } });
+    await expect(mistyped).rejects.toThrow(
+      /steps has a fake "chargee", and the run ended without asking for it.* Did you mean "charge"\?/,
+    );
+    const fakes = { steps: { charge: 'ch_9', mail: null }, undo: { charge: () => undefined } };
+    const { unusedFakes } = await testWorkflow(checkout, body, order, { ...script, ...fakes });
+    expect(unusedFakes).toEqual(['steps.mail']);
+    const items = async (flow: CheckoutFlow) => void (await flow.step('item 1', () => 'A5'));
+    const numbered = testWorkflow(checkout, items as never, order, { steps: { 'item 2': 'B6' } });
+    expect(await numbered).toMatchObject({ outcome: 'completed', unusedFakes: ['steps.item 2'] });
+  });
+
   test('tells what was undone, in order, and fakes undos', async () => {
     const seen: unknown[] = [];
     const twoSteps = async (flow: CheckoutFlow) => {

@@ -22,7 +22,7 @@ import {
   retryAndHint,
   retryFrom,
 } from './acts.js';
-import { undoFor, withChildren } from './workflows.js';
+import { checkStep, undoFor, withChildren } from './workflows.js';
 
 type Verb = 'retry' | 'discard' | 'cancel';
 
@@ -53,7 +53,12 @@ export function byId(access: Access) {
      */
     async retry(ids: readonly string[], options: RetryJobsOptions = {}): Promise<string[]> {
       const { from, ...rest } = checkVerbOptions('retry', options);
-      return move('retry', ids, rest, from === undefined ? retryAndHint : retryFrom(from));
+      return move(
+        'retry',
+        ids,
+        rest,
+        from === undefined ? retryAndHint : retryFrom(checkStep(from)),
+      );
     },
     /** Moves dead letters to the archive as `discarded`. Returns the ids that moved. */
     discard: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>

@@ -83,7 +83,10 @@ export function workflows(access: Access) {
           run: id,
           type: workflow.type,
           name,
-          key: key === undefined ? null : checkKey(key, 'key'),
+          key:
+            key === undefined
+              ? null
+              : checkKey(key, 'key', 'nothing was sent; use a short text such as "approval-9182"'),
           now: !tx,
         },
         value: value === undefined ? null : encodePayload(value, { ...limits, what: 'the signal' }),

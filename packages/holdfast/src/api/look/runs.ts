@@ -72,6 +72,7 @@ const REQUEST = {
 const ENDED: readonly string[] = ARCHIVED_STATUSES;
 const STATES: readonly string[] = [...LIVE_RUN_STATES, ...ENDED];
 const UNREAD = 'Nothing was read.';
+const NOT_READ = 'nothing was read; use a text that runs were started with';
 
 function statesIn(given: unknown): RunState[] | undefined {
   if (given === undefined) return undefined;
@@ -132,8 +133,8 @@ export function runs(access: Access) {
       const { type, queue } = workflowIn(request.workflow, request.queue);
       const states = statesIn(request.state);
       const limit = checkInteger(request.limit ?? DEFAULT_LIMIT, 'limit', 1, MAX_LIMIT);
-      const key = request.key === undefined ? undefined : checkKey(request.key, 'key');
-      const tag = request.tag === undefined ? undefined : checkKey(request.tag, 'tag');
+      const key = request.key === undefined ? undefined : checkKey(request.key, 'key', NOT_READ);
+      const tag = request.tag === undefined ? undefined : checkKey(request.tag, 'tag', NOT_READ);
       const workflows = type === undefined ? undefined : [type];
       const archived = states?.some((state) => ENDED.includes(state)) ?? false;
       const after = checkPlace(request.after, archived ? 'archive' : 'queue');

@@ -1,7 +1,7 @@
 /** The steps of a run: what it has done, what it waits for, and the signals that nobody has taken yet. */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int4, type Row, statement, text } from '../../postgres/statement.js';
+import { bool, int4, type Row, statement, text } from '../../postgres/statement.js';
 import { instant, moment, parsed } from '../reading/columns.js';
 
 export const stepRows = statement({
@@ -14,7 +14,8 @@ SELECT s.name, s.kind::text AS kind, s.place, s.nth, s.attempt::integer AS attem
   CASE WHEN s.place IS NULL THEN NULL WHEN s.due_at IS NOT NULL THEN s.due_at
     WHEN s.kind IN ('s', 'S', 't', 'T', 'u') THEN s.at ELSE s.at + coalesce(s.ms, 0) * interval '1 millisecond' END AS ended_at,
   -- Which signals a wait waits for, and which children there are, is no value of anybody.
-  CASE WHEN $2::boolean OR s.kind IN ('c', '!') OR s.kind = 'w' AND s.place IS NULL THEN s.value END AS value, s.error
+  CASE WHEN $2::boolean OR s.kind IN ('c', '!') OR s.kind = 'w' AND s.place IS NULL THEN s.value END AS value, s.error,
+  EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = s.run_id) AS lives
 FROM holdfast.inbox_steps AS s
 WHERE s.run_id = $1::uuid AND s.kind <> '#'
 ORDER BY started_at, s.nth, s.place`,
@@ -28,7 +29,7 @@ ORDER BY started_at, s.nth, s.place`,
       ms: int4.orNull,
     },
     ...{ due_at: instant, remaining: int4.orNull, started_at: moment, ended_at: instant },
-    ...{ value: parsed, error: parsed },
+    ...{ value: parsed, error: parsed, lives: bool },
   },
 });
 
@@ -64,8 +65,11 @@ export interface RunStep<Time = string> {
   readonly name: string;
   /** What the code asked for under this name. `undoing`: the run undoes what it did. */
   readonly kind: 'step' | 'transaction' | 'sleep' | 'wait' | 'children' | 'undo' | 'undoing';
-  /** `waiting`: for a time, a signal, its children or its next try. `started`: it has an undo, and its outcome is not known yet. */
-  readonly state: 'done' | 'failed' | 'waiting' | 'started';
+  /**
+   * `waiting`: for a time, a signal, its children or its next try. `started`: it has an undo, and its outcome is not known yet.
+   * `dropped`: it waited, and the run ended without it.
+   */
+  readonly state: 'done' | 'failed' | 'waiting' | 'started' | 'dropped';
   /** The order in which the code asked for it. */
   readonly nth: number;
   /** It was declared with an undo. */
@@ -127,7 +131,8 @@ type StepRow = Row<typeof stepRows.columns>;
 function stepOf(row: StepRow): RunStep {
   const kind = kindOf(row.kind);
   const isDone = row.place !== null;
-  const open = row.kind === 'S' && row.attempt === null ? 'started' : 'waiting';
+  const open =
+    row.kind === 'S' && row.attempt === null ? 'started' : row.lives ? 'waiting' : 'dropped';
   const signals = kind === 'wait' && Array.isArray(row.value) ? (row.value as string[]) : null;
   return {
     ...{ name: kind === 'undo' ? row.name.slice(1) : row.name, kind },

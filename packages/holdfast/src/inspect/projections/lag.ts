@@ -17,14 +17,14 @@ export const projectionLags = statement({
 -- Up to 100 unread events of a shard are counted; of more it is estimated from the positions how many there are.
 SELECT p.id, p.name, p.version, p.state, p.auto, p.stream, p.tables, p.shards::integer, p.created_at, p.promoted_at,
   sum(CASE WHEN w.unread <= 100 THEN w.unread
-    ELSE greatest(w.unread, (q.last_value - greatest(c.at_position, c.read_top)) / p.shards) END)::bigint AS events,
+    ELSE greatest(w.unread, (q.top - greatest(c.at_position, c.read_top)) / p.shards) END)::bigint AS events,
   coalesce(max(extract(epoch FROM clock_timestamp() - w.oldest)) * 1000, 0)::bigint AS lag_ms,
   sum(c.applied)::bigint AS applied,
   (SELECT count(*) FROM holdfast.projection_stops AS s WHERE s.projection_id = p.id) AS stopped,
   (SELECT count(*) FROM holdfast.projection_parked AS k WHERE k.projection_id = p.id) AS parked
 FROM holdfast.projections AS p
 JOIN holdfast.projection_cursors AS c ON c.projection_id = p.id,
-  holdfast.event_log_position_seq AS q,
+  coalesce(pg_sequence_last_value('holdfast.event_log_position_seq'::regclass), 0) AS q(top),
   LATERAL (
     SELECT count(e.event_position) AS unread, min(e.event_written_at) AS oldest
     FROM holdfast.event_page(p.stream, c.first_slice, c.last_slice, c.read_snapshot, c.read_mark, c.read_top,

@@ -1,21 +1,20 @@
 /**
  * How many jobs of a queue wait, run and are dead, what each worker holds, and how long the oldest waits. Up to 50,000 jobs
  * are read in one pass, and all of it is exact. A larger queue is not read: what runs is found by the workers' claims, and
- * is exact; dead letters, runs that wait, and jobs that wait for their time are counted up to a bound; what waits in all is the rest of
- * the size in the server's statistics. Then `approximate` is true.
+ * is exact; dead letters, runs that wait and pending jobs are counted up to a bound, and beyond it estimated, each by itself. Then
+ * `approximate` is true.
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, statement, text, uuid } from '../../postgres/statement.js';
+import { int8, statement, text, uuid } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
 import { type Holding, heldJobs } from '../fleet/held.js';
 import { instant } from '../reading/columns.js';
-import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
 import { oldestDue } from './oldest.js';
+import { pendingJobs } from './pending.js';
 import { type QueueSize, queueSize } from './size.js';
 
 export const EXACT_ROWS = 50_000;
-const EXACT_PART = 10_000;
 
 /** The jobs of a queue, by what they do. */
 export interface Tally<Time = string> {
@@ -38,7 +37,7 @@ export interface Tally<Time = string> {
   readonly startLatencyMs: number | null;
   /** `oldestDue` may be later than the truth: the queue is large, and it is read by key or has rates with many keys. */
   readonly oldestDueApproximate: boolean;
-  /** `pending` is an estimate, and `waitingRuns` may be one. */
+  /** The queue is large: beyond 10,000 `pending` is an estimate, and `waitingRuns` may be one. */
   readonly approximate: boolean;
   /** `deadLetter` is one too: they are many, and it lags until the next vacuum or analyze. */
   readonly deadLetterApproximate: boolean;
@@ -139,11 +138,8 @@ async function estimate(
       ? size.liveRows
       : Math.max(size.liveRows, size.expectedRows, EXACT_ROWS);
   const asleep = await waitingRunCount(db, names, budgetMs);
-  const later = size.keyed ? null : await scheduled(db, names);
   return {
-    // Those that wait for their time were counted one by one.
-    pending: Math.max(later ?? 0, total - dead.jobs - processing - asleep),
-    scheduled: later,
+    ...(await pendingJobs(db, names, { total, keyed: size.keyed })),
     retrying: null,
     waitingRuns: asleep,
     processing,
@@ -162,34 +158,6 @@ function startLatencyMs(held: readonly Holding[]): number | null {
   const jobs = held.reduce((sum, one) => sum + one.jobs, 0);
   const waitedMs = held.reduce((sum, one) => sum + one.waitedMs, 0);
   return jobs === 0 ? null : Math.round(waitedMs / jobs);
-}
-
-export const countScheduled = statement({
-  name: 'count_scheduled',
-  text: `
-WITH RECURSIVE ${LINES}
-SELECT count(*) FILTER (WHERE NOT scheduled.asleep) AS jobs, count(*) AS seen,
-  (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
-FROM (
-  SELECT later.asleep FROM (${inLines({
-    columns: `${asleep('i')} AS asleep`,
-    // Runs that wait for no time are the last of their line.
-    ...{ when: `i.available_at > now() AND i.available_at < '9999-12-31'`, most: '$1::integer' },
-  })}
-  ) AS later
-  UNION ALL
-  -- Suspects are not in the indexes that claims read.
-  SELECT ${asleep('s')} FROM holdfast.inbox AS s
-  WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at > now() AND s.available_at < 'infinity'
-  LIMIT $1::integer
-) AS scheduled`,
-  columns: { jobs: int8, seen: int8, more_lines: bool },
-});
-
-/** Null: they are too many to count. */
-async function scheduled(db: Executor, names: Names): Promise<number | null> {
-  const [row] = await db.run(countScheduled, names, [EXACT_PART]);
-  return row && row.seen < EXACT_PART && !row.moreLines ? row.jobs : null;
 }
 
 export function earliest(times: readonly (string | null)[]): string | null {

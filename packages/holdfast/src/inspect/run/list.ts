@@ -1,7 +1,8 @@
 /**
  * Lists of runs, newest first, a page at a time. A page reads at most `scan` rows, however rare the runs are that are asked
- * for; `next` says where the search goes on. Runs with a tag have an index, and runs that wait are found by what they wait
- * for, so neither reads the rest of the queue. The others come from where jobs come from (list-sources.ts).
+ * for; `next` says where the search goes on. Runs with a tag have an index, runs that wait are found by what they wait for, and
+ * due ones, where the queue is read by time and has few of them, by their time: so none reads the rest of the queue. The others
+ * come from where jobs come from (list-sources.ts).
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
@@ -18,7 +19,9 @@ import { asleep } from '../../postgres/taken.js';
 import { filterParams, filterText, type JobFilter } from '../job/filter.js';
 import { SCAN_ROWS } from '../job/list.js';
 import { rowsOf, type Source, sourceFor } from '../job/list-sources.js';
+import { EXACT_PART, hasFewDue } from '../queue/pending.js';
 import { instant, moment, parsed, recorded } from '../reading/columns.js';
+import { inLines, LINES } from '../reading/lines.js';
 import { type RunState, stateOfRow } from './state.js';
 import { workflowTypes } from './types.js';
 import { waitsOf } from './waits.js';
@@ -37,7 +40,7 @@ export interface RunRange {
   readonly scan?: number;
 }
 
-type RunSource = Source | 'open' | 'tag';
+type RunSource = Source | 'open' | 'due' | 'tag';
 
 const beyond = (id: string) => `${id} < coalesce($7::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')`;
 
@@ -55,6 +58,16 @@ function rowsOfRuns(source: RunSource): string {
   ) AS o
   CROSS JOIN LATERAL (SELECT i.* FROM holdfast.inbox AS i WHERE i.id = o.id LIMIT 1) AS i
   ORDER BY o.id DESC`;
+  if (source === 'due')
+    return `SELECT d.*, d.id AS place FROM (
+    WITH RECURSIVE ${LINES}
+    ${inLines({ columns: 'i.*', when: 'i.available_at <= now()', most: `${EXACT_PART}` })}
+    UNION ALL
+    -- Suspects are not in the indexes that claims read.
+    SELECT s.* FROM holdfast.inbox AS s WHERE s.crashes > 1 AND s.available_at <= now()
+  ) AS d
+  WHERE ${beyond('d.id')}
+  ORDER BY d.id DESC LIMIT $8::integer`;
   return `SELECT r.*, r.id AS place FROM (${rowsOf(source, 'newest')}) AS r`;
 }
 
@@ -120,7 +133,7 @@ const both = (source: RunSource) => ({ page: pageOf(source), edge: edgeOf(source
 
 export const runLists = {
   ...{ every: both('every'), dead: both('dead'), held: both('held'), key: both('key') },
-  ...{ own: both('own'), open: both('open'), tag: both('tag') },
+  ...{ own: both('own'), open: both('open'), due: both('due'), tag: both('tag') },
 };
 
 const OPEN: readonly RunState[] = ['waiting', 'undoing'];
@@ -134,6 +147,8 @@ async function sourceOf(
   if (tag !== undefined) return 'tag';
   const open = states?.every((state) => OPEN.includes(state)) ?? false;
   const source = await sourceFor(db, names, filter, true);
+  const due = source === 'every' && states?.length === 1 && states[0] === 'due';
+  if (due && (await hasFewDue(db, names))) return 'due';
   return open && (key === undefined || source === 'every') ? 'open' : source;
 }
 

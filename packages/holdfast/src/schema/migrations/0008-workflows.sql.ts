@@ -67,6 +67,8 @@ CREATE TABLE holdfast.inbox_signals (
   CONSTRAINT inbox_signals_pkey PRIMARY KEY (run_id, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX inbox_signals_key_idx ON holdfast.inbox_signals (run_id, key) WHERE key IS NOT NULL;
+-- Those that a wait may take.
+CREATE INDEX inbox_signals_free_idx ON holdfast.inbox_signals (run_id, name, id) WHERE taken_by IS NULL;
 CREATE INDEX inbox_signals_unseen_idx ON holdfast.inbox_signals (id) WHERE NOT seen;
 CREATE INDEX inbox_signals_check_idx ON holdfast.inbox_signals USING brin (check_at) WITH (autosummarize = on);
 

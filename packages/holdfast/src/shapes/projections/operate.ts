@@ -2,15 +2,16 @@
 import type pg from 'pg';
 import { type Holdfast, partsOf } from '../../holdfast.js';
 import { lagOf, listStopped, type ProjectionLag } from '../../inspect/projections/lag.js';
-import { HoldfastError, invalid, shown } from '../../job/errors/holdfast-error.js';
+import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
-import { PROJECTORS } from './names.js';
+import { isForeign, PROJECTORS, youngerCluster } from './names.js';
+import { addAnew, rebaseLog } from './rebase.js';
 import { hint } from './rows/hints.js';
 import { type Build, builds, clusterOf, lock } from './rows/registry.js';
-import { askToResume, countLate, rebase } from './rows/resume.js';
-import { add, pick, remove, swap, unknownProjection } from './swap.js';
+import { askToResume } from './rows/resume.js';
+import { pick, remove, swap, unknownProjection } from './swap.js';
 
 /** A build of a projection, and how far behind it is. */
 export interface ProjectionInfo {
@@ -104,10 +105,16 @@ export interface Projections {
     },
   ): Promise<number>;
   /**
-   * After a dump was restored into another cluster: carries the cursors over by position, if it is certain what was read.
-   * Stop the workers first.
+   * After a dump was restored into another cluster, or pg_upgrade: carries the cursors of all projections of its log over by
+   * position, where it is certain what was read. Stop the workers first.
    */
-  rebase(name: string): Promise<void>;
+  rebase(
+    name: string,
+    options?: {
+      /** Build anew where it is not certain. Default: refuse, and do nothing. */
+      readonly rebuild?: boolean;
+    },
+  ): Promise<void>;
 }
 
 const UNDONE = 'Nothing was done.';
@@ -170,16 +177,11 @@ export function projections(hf: Holdfast): Projections {
         await lock(db, names, name);
         const all = await builds(db, names, name);
         const live = pick(all, name, ({ state }) => state === 'live');
+        const cluster = await clusterOf(db, names);
+        if (live.younger || isForeign(live.cluster, cluster)) throw youngerCluster(name);
         if (all.some(({ state, version }) => state === 'building' && version === live.version))
           throw invalid(`Projection "${name}" is being built already. ${UNDONE}`);
-        const { version, stream, shards, tables } = live;
-        if (tables === null)
-          throw invalid(
-            `Projection "${name}" has no \`create\`, so a second build would write to the tables of the live one. ${UNDONE} Raise its version and let that write to other tables.`,
-          );
-        const of = { name, version, stream, shards, auto: true, state: 'building' } as const;
-        const cluster = await clusterOf(db, names);
-        return add(client, { hf, names }, { ...of, cluster, tables: null, schema: tables });
+        return addAnew(client, { hf, names }, live, cluster);
       }),
     promote: async (name, given) => {
       const { version } = options(given, { version: true }, 'promote()');
@@ -204,18 +206,9 @@ export function projections(hf: Holdfast): Projections {
         return gone.length;
       });
     },
-    rebase: (name) =>
-      within(async (_, db) => {
-        await lock(db, names, name);
-        const late = await countLate(db, names, name);
-        if (late > 0)
-          throw new HoldfastError(
-            'PROJECTION_CLUSTER',
-            `${late} events of projection "${name}" were committed late, and its cursors cannot tell here which of them were read. ${UNDONE} ` +
-              `Build it anew: \`holdfast projections rebuild ${name}\`.`,
-          );
-        const cluster = await clusterOf(db, names);
-        if ((await rebase(db, names, { name, cluster })) === 0) throw unknownProjection(name);
-      }),
+    rebase: async (name, given) => {
+      const { rebuild = false } = options(given, { rebuild: true }, 'rebase()');
+      return within((client, db) => rebaseLog(client, db, { hf, names, name, rebuild }));
+    },
   };
 }

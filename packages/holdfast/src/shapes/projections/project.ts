@@ -10,11 +10,12 @@ import { engineExecutor } from '../../postgres/queryable.js';
 import { Handling } from '../../worker/handlers.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
-import { PROJECTORS, type ShardOf, shardJob } from './names.js';
+import { isForeign, PROJECTORS, type ShardOf, shardJob, youngerCluster } from './names.js';
 import type { Projection } from './projection.js';
 import { type Build, builds, clusterOf, lock } from './rows/registry.js';
 import { newSessions } from './shard/sessions.js';
-import { isForeign, takeTurn, youngerCluster } from './shard/turn.js';
+import { pauseFor } from './shard/spread.js';
+import { takeTurn } from './shard/turn.js';
 import { add } from './swap.js';
 
 /** Connections of a projecting process, beside those of its worker. */
@@ -60,11 +61,19 @@ export async function project(worker: Worker, projections: readonly Projection[]
   for (const projection of projections) {
     const { watch } = sessions;
     const deps = { ...{ projection, pool, names, prepare, watch, cluster }, log };
-    const handler = async ({ payload, id, fenceToken, signal }: HandlerContext<unknown>) => {
+    const held = new Map<number, number>();
+    const count = (id: number, by: number) => held.set(id, (held.get(id) ?? 0) + by).get(id) ?? 0;
+    const handler = async (context: HandlerContext<unknown>) => {
+      const { payload, id, fenceToken, signal, type, partitionKey } = context;
       const { id: projectionId, shard } = payload as ShardOf;
       const holder = { jobId: id, generation: fenceToken };
-      const againMs = await sessions
-        .during(() => takeTurn(deps, { projectionId, shard, holder, signal }))
+      count(projectionId, 1);
+      const again = await sessions
+        .during(async () => {
+          const againMs = await takeTurn(deps, { projectionId, shard, holder, signal });
+          if (againMs !== 0 || signal.aborted) return againMs;
+          return pauseFor(deps, { type, partitionKey, held: count(projectionId, 0) });
+        })
         .catch((error) => {
           log.error(
             { projection: projection.name, shard, err: describeError(error).message },
@@ -72,7 +81,8 @@ export async function project(worker: Worker, projections: readonly Projection[]
           );
           return FAILED_MS;
         });
-      if (againMs !== null) throw new Snooze(againMs, 'the turn of the shard is over');
+      count(projectionId, -1);
+      if (again !== null) throw new Snooze(again, 'the turn of the shard is over');
     };
     const job = shardJob(projection.name, projection.version);
     Handling.addResident(worker, job as never, projection.shards * BUILDS, handler as never);

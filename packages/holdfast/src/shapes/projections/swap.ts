@@ -17,10 +17,15 @@ import {
   setTables,
 } from './rows/registry.js';
 
+export interface Adding {
+  readonly hf: Pick<Holdfast, 'enqueueMany'>;
+  readonly names: Names;
+}
+
 /** Adds a build with the jobs of its shards. */
 export async function add(
   client: pg.PoolClient,
-  { hf, names }: { readonly hf: Pick<Holdfast, 'enqueueMany'>; readonly names: Names },
+  { hf, names }: Adding,
   of: NewBuild & { readonly schema: string | null },
 ): Promise<number> {
   const db = engineExecutor(client, { prepare: false });

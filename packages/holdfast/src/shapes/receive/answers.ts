@@ -6,7 +6,6 @@ import { HoldfastError } from '../../job/errors/errors.js';
 import { describeError } from '../../job/errors/failure.js';
 import { isTransient } from '../../postgres/connect/transient.js';
 import type { Logger } from '../../postgres/log/log.js';
-import { Consumed } from './bodies.js';
 import { Refused } from './delivery.js';
 
 export interface Answer {
@@ -30,6 +29,7 @@ export class Unverified extends Refused {
 const RETRY_AFTER_S = 5;
 /** Anybody may send what is refused: one line in this time for each reason. */
 const QUIET_MS = 60_000;
+const MOST_REASONS = 100;
 
 const TEXT = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
 
@@ -64,22 +64,19 @@ const NEVER: Readonly<Record<string, readonly [status: number, reason: string]>>
 
 export class Answers {
   readonly #log: Logger;
-  readonly #job: string;
+  readonly #type: string;
   readonly #lines = new Map<string, { at: number; more: number }>();
 
-  constructor(log: Logger, job: string) {
+  constructor(log: Logger, type: string) {
     this.#log = log;
-    this.#job = job;
+    this.#type = type;
   }
 
   /** Of what was thrown on the way from the request to the commit. */
   of(error: unknown): Answer {
     if (error instanceof Refused) {
-      if (error instanceof Consumed) this.#say('error', 500, error.message, {});
-      else {
-        const facts = error instanceof Unverified ? error.facts : {};
-        this.#say('warn', error.status, error.message, facts);
-      }
+      const facts = error instanceof Unverified ? error.facts : {};
+      this.#say(error.status < 500 ? 'warn' : 'error', error.status, error.message, facts);
       return refusal(error.status, error.message);
     }
     const code = error instanceof HoldfastError ? error.code : '';
@@ -101,7 +98,7 @@ export class Answers {
   }
 
   /** The same reason again within a minute is counted, and told with the next line. */
-  #say(level: 'warn' | 'error', status: number, reason: string, facts: object): void {
+  #say(level: 'warn' | 'error', status: number, reason: string, more: object): void {
     const now = performance.now();
     const last = this.#lines.get(reason);
     if (last && now - last.at < QUIET_MS) {
@@ -109,9 +106,13 @@ export class Answers {
       return;
     }
     // A verifier may word its reasons as it likes.
-    if (this.#lines.size > 100) this.#lines.clear();
+    if (this.#lines.size > MOST_REASONS) this.#lines.clear();
     this.#lines.set(reason, { at: now, more: 0 });
-    const more = last && last.more > 0 && { more: last.more };
-    this.#log[level]({ job: this.#job, status, reason, ...more, ...facts }, 'webhook not accepted');
+    const type = this.#type;
+    const others = last && last.more > 0 ? { alsoBefore: last.more } : null;
+    const log = this.#log;
+    if (level === 'warn')
+      log.warn({ type, status, reason, ...more, ...others }, 'a webhook was refused');
+    else log.error({ type, status, reason, ...more, ...others }, 'a webhook could not be taken');
   }
 }

@@ -87,8 +87,8 @@ export function intake<Body>(given: Intake<Body>) {
     if (enqueued.mismatch && !verified.bodyChanges) {
       stats.conflicts++;
       parts.log.warn(
-        { job: job.type, id: enqueued.id },
-        'a webhook came again under the id of this job, with another body; the first one counts',
+        { type: job.type, job: enqueued.id },
+        'a webhook came again with another body; the first one counts',
       );
     }
     return accepted();

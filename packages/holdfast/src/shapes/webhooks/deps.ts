@@ -19,9 +19,13 @@ export interface Delivery {
 
 /** What came of a test. */
 export interface TestResult {
+  /** Whether the endpoint took it. */
   readonly delivered: boolean;
+  /** The status of the answer; null: there was none. */
   readonly status: number | null;
+  /** How long it took, in milliseconds. */
   readonly ms: number;
+  /** Why it failed, apart from its status. */
   readonly error: string | null;
 }
 

@@ -4,9 +4,8 @@
  */
 
 import { ask } from '../../api/access.js';
-import { actIn, cancelFor, discardJobs, recordOf, retryAndHint } from '../../api/act/acts.js';
+import { actIn, recordOf } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
-import { hintQueue } from '../../fleet/wake.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
@@ -25,7 +24,8 @@ import {
   type EndpointChanges,
   type EndpointOptions,
 } from './endpoint-options.js';
-import { count, find, wake } from './rows/deliveries.js';
+import { cancelAll, queueOf, replay } from './moves.js';
+import { count } from './rows/deliveries.js';
 import * as rows from './rows/endpoints.js';
 import {
   type Endpoint,
@@ -60,12 +60,16 @@ export interface EndpointsPage {
   readonly next: string | null;
 }
 
+/** A signing secret, which is told this once. */
+export interface EndpointSecret {
+  /** `whsec_` and base64, for the receiver. */
+  readonly secret: string;
+}
+
 const CALL = { ...ACT_OPTIONS, tx: true } as const satisfies Known<EndpointCall>;
 const REQUEST = {
   ...{ tenant: true, state: true, after: true, limit: true },
 } as const satisfies Known<EndpointsRequest>;
-/** So many jobs are moved in one statement. */
-const CHUNK = 5_000;
 /** No more deliveries of an endpoint are counted. */
 const COUNTED = 10_000;
 const DAY_MS = 86_400_000;
@@ -78,7 +82,7 @@ export const unknownEndpoint = (id: string) =>
   );
 
 export function endpoints(deps: Deps) {
-  const { access, names, orderedNames, settings } = deps;
+  const { access, names, settings } = deps;
   const { guard } = settings;
 
   function checkCall(call: EndpointCall, where: string, more: Record<string, true> = {}): void {
@@ -96,43 +100,6 @@ export function endpoints(deps: Deps) {
     return endpointView(row);
   }
 
-  const placeOf = ({ id, ordered }: Pick<Endpoint, 'id' | 'ordered'>) =>
-    ({ of: { id, ordered }, where: ordered ? orderedNames : names }) as const;
-
-  /** In the transaction that enables it, so that nothing is replayed of one that stays disabled. */
-  async function replay(db: Executor, endpoint: Endpoint, failed: boolean): Promise<number> {
-    const { of, where } = placeOf(endpoint);
-    let moved = 0;
-    for (;;) {
-      const woken = await wake(db, where, of, CHUNK);
-      await hintQueue(db, where, woken);
-      moved += woken.length;
-      if (woken.length < CHUNK) break;
-    }
-    while (failed) {
-      const dead = await find(db, where, of, 'dead_letter', CHUNK);
-      const ids = dead.map(({ id }) => id);
-      if (ids.length > 0) moved += (await retryAndHint(db, where, ids)).length;
-      if (ids.length < CHUNK) break;
-    }
-    return moved;
-  }
-
-  async function cancelAll(db: Executor, endpoint: Endpoint): Promise<number> {
-    const { of, where } = placeOf(endpoint);
-    let ended = 0;
-    for (;;) {
-      const some = await find(db, where, of, null, CHUNK);
-      const ids = (dead: boolean) =>
-        some.filter(({ status }) => (status === 'dead_letter') === dead).map(({ id }) => id);
-      const [live, dead] = [ids(false), ids(true)];
-      if (live.length > 0)
-        ended += (await cancelFor('its endpoint was removed')(db, where, live)).length;
-      if (dead.length > 0) ended += (await discardJobs(db, where, dead)).length;
-      if (some.length < CHUNK) return ended;
-    }
-  }
-
   return {
     /**
      * Makes an endpoint. Its secret is returned here and by `rotate()`, and never again.
@@ -141,7 +108,7 @@ export function endpoints(deps: Deps) {
     async create(
       endpoint: EndpointOptions,
       call: EndpointCall = {},
-    ): Promise<Endpoint & { readonly secret: string }> {
+    ): Promise<Endpoint & EndpointSecret> {
       checkCall(call, 'create');
       const checked = checkEndpoint(endpoint, guard);
       const undone = 'No endpoint was made.';
@@ -157,7 +124,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Changes an endpoint. What you leave out stays as it is. Deliveries that wait go to the new URL.
-     * @example await hooks.endpoints.update(id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
+     * @example await hooks.endpoints.update(acme.id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
      */
     async update(id: string, changes: EndpointChanges, call: EndpointCall = {}): Promise<Endpoint> {
       checkCall(call, 'update');
@@ -200,14 +167,15 @@ export function endpoints(deps: Deps) {
       checkId(id);
       return ask(access, async (db) => {
         const endpoint = await shown(db, id);
-        const { of, where } = placeOf(endpoint);
-        return { ...endpoint, ...(await count(db, where, of, COUNTED)) };
+        const { ordered } = endpoint;
+        const counts = await count(db, queueOf(deps, endpoint), { id, ordered }, COUNTED);
+        return { ...endpoint, ...counts };
       });
     },
 
     /**
      * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too.
-     * @example const { secret } = await hooks.endpoints.rotate(id, { overlap: '7d' });
+     * @example const { secret } = await hooks.endpoints.rotate(acme.id, { overlap: '7d' });
      */
     async rotate(
       id: string,
@@ -217,7 +185,7 @@ export function endpoints(deps: Deps) {
         /** The new secret. Default: one is made. */
         readonly secret?: string;
       } = {},
-    ): Promise<{ readonly secret: string }> {
+    ): Promise<EndpointSecret> {
       checkCall(call, 'rotate', { overlap: true, secret: true });
       checkId(id);
       const overlapMs = durationMs(call.overlap ?? '1d', 'overlap', { max: 90 * DAY_MS });
@@ -231,7 +199,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Stops requests to an endpoint. Its deliveries are held, and so is what is sent from now on. A request that runs ends.
-     * @example await hooks.endpoints.disable(id, { reason: 'the customer asked for it', actor: 'kim' });
+     * @example await hooks.endpoints.disable(acme.id, { reason: 'the customer asked for it', actor: 'kim' });
      */
     async disable(id: string, call: EndpointCall = {}): Promise<Endpoint> {
       checkCall(call, 'disable');
@@ -247,7 +215,7 @@ export function endpoints(deps: Deps) {
 
     /**
      * Lets requests go to an endpoint again: held deliveries, and those that had spent their attempts, are due now.
-     * @example await hooks.endpoints.enable(id, { reason: 'the receiver is up again' });
+     * @example await hooks.endpoints.enable(acme.id, { reason: 'the receiver is up again' });
      */
     async enable(
       id: string,
@@ -255,7 +223,12 @@ export function endpoints(deps: Deps) {
         /** Also run deliveries again whose attempts were spent. Default true. */
         readonly failed?: boolean;
       } = {},
-    ): Promise<Endpoint & { readonly replayed: number }> {
+    ): Promise<
+      Endpoint & {
+        /** How many deliveries are due now. */
+        readonly replayed: number;
+      }
+    > {
       checkCall(call, 'enable', { failed: true });
       checkId(id);
       checkFlag(call.failed, 'failed', UNDONE);
@@ -265,22 +238,28 @@ export function endpoints(deps: Deps) {
         if (was === null) throw unknownEndpoint(id);
         if (was !== 'active') await record(db, 'enable_webhook', id, call);
         const endpoint = await shown(db, id);
-        return { ...endpoint, replayed: await replay(db, endpoint, call.failed ?? true) };
+        return { ...endpoint, replayed: await replay(db, deps, endpoint, call.failed ?? true) };
       });
     },
 
     /**
      * Removes an endpoint. Its deliveries are cancelled and stay in the archive, with the reason. Returns how many.
-     * @example await hooks.endpoints.remove(id, { tx: client });
+     * @example await hooks.endpoints.remove(acme.id, { tx: client });
      */
-    async remove(id: string, call: EndpointCall = {}): Promise<{ readonly cancelled: number }> {
+    async remove(
+      id: string,
+      call: EndpointCall = {},
+    ): Promise<{
+      /** How many deliveries were cancelled. */
+      readonly cancelled: number;
+    }> {
       checkCall(call, 'remove');
       checkId(id);
       return actIn(access, call, async (db) => {
         const endpoint = await shown(db, id);
         if (!(await rows.remove(db, names, id))) throw unknownEndpoint(id);
         await record(db, 'remove_webhook', id, call);
-        return { cancelled: await cancelAll(db, endpoint) };
+        return { cancelled: await cancelAll(db, deps, endpoint) };
       });
     },
   };

@@ -1,7 +1,12 @@
 /** `holdfast/webhooks`: webhooks to your customers. */
 export type { TestResult } from './deps.js';
 export type { EndpointChanges, EndpointOptions } from './endpoint-options.js';
-export type { EndpointCall, EndpointsPage, EndpointsRequest } from './endpoints.js';
+export type {
+  EndpointCall,
+  EndpointSecret,
+  EndpointsPage,
+  EndpointsRequest,
+} from './endpoints.js';
 export type { Resolve } from './guard/guard.js';
 export type { EndpointDisabled, WebhooksOptions } from './options.js';
 export type { SendCall, SentMessage, WebhookMessage } from './send.js';

@@ -122,7 +122,7 @@ export function sending(deps: Deps) {
 
     /**
      * Sends a test to one endpoint, once, also if it is disabled. `hf.wait()` or the log of deliveries says what came of it.
-     * @example const { delivery } = await hooks.test(id);
+     * @example const { delivery } = await hooks.test(acme.id);
      */
     async test(
       endpoint: string,

@@ -1,4 +1,5 @@
 /** What programs are shown: times are dates, and no secret is in it. */
+import type { Rate } from '../../job/limit.js';
 import type { AttemptRow } from './rows/attempts.js';
 import type { EndpointRow } from './rows/endpoints.js';
 
@@ -22,7 +23,7 @@ export interface Endpoint {
   /** At most so many requests at once. */
   readonly concurrency: number;
   /** At most so many requests in a time; null: any number. */
-  readonly rate: { readonly limit: number; readonly perMs: number; readonly burst: number } | null;
+  readonly rate: Rate | null;
   /** `disabled`: its deliveries are held. */
   readonly state: EndpointState;
   /** Why it was disabled, or enabled again. */

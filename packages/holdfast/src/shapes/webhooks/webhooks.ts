@@ -80,6 +80,38 @@ async function wakeLost({ names, orderedNames }: Deps, db: Parameters<typeof wak
   return woken;
 }
 
+/** What `webhooks()` makes. The methods are written out: the compiler drops comments that it infers from other files. */
+export interface Webhooks extends ReturnType<typeof sending> {
+  /** The queues of the deliveries. */
+  readonly queues: readonly string[];
+  /** Endpoints: where webhooks go. */
+  readonly endpoints: ReturnType<typeof endpoints>;
+  /**
+   * Makes the two queues of the deliveries. Those that are there stay as they are.
+   * @example await hooks.create();
+   */
+  create(queue?: {
+    /** Of ordered endpoints: a delivery whose attempts are spent holds those after it (default), or lets them go. */
+    readonly failed?: 'hold' | 'free';
+  }): Promise<void>;
+  /**
+   * Adds the handlers of deliveries to a worker. Call it before `run()`.
+   * @example hooks.deliver(worker);
+   */
+  deliver(worker: Worker): Worker;
+  /**
+   * The log: one row for each attempt, the latest first.
+   * @example const { attempts } = await hooks.deliveries({ endpoint: acme.id, delivered: false });
+   */
+  deliveries(request?: DeliveriesRequest): Promise<DeliveriesPage>;
+  /**
+   * Sends deliveries again, under the same message id: those that wait now, those that failed or were delivered once more,
+   * as long as the archive keeps them. Returns the ids of those that were found.
+   * @example await hooks.resend(['0199a1c2-7d3e-7000-8000-000000009182'], { reason: 'the receiver lost it' });
+   */
+  resend(ids: readonly string[], call?: ActOptions): Promise<string[]>;
+}
+
 /**
  * Webhooks to your customers: endpoints, messages, deliveries.
  * @example
@@ -87,34 +119,22 @@ async function wakeLost({ names, orderedNames }: Deps, db: Parameters<typeof wak
  * await hooks.create();
  * await hooks.send({ tenant: 'acme', type: 'order.paid', data: { orderId: 9182 } }, { tx: client });
  */
-export function webhooks(hf: Holdfast, options: WebhooksOptions = {}) {
+export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks {
   const deps = depsOf(hf, options);
   const { access, settings, names, orderedNames, deliver, deliverInOrder } = deps;
 
   return {
-    /** The queues of the deliveries. */
     queues: [names.queue, orderedNames.queue] as readonly string[],
-    /** Endpoints: where webhooks go. */
     endpoints: endpoints(deps),
     ...sending(deps),
 
-    /** Makes the two queues of the deliveries. Those that are there stay as they are. */
-    async create(
-      queue: {
-        /** Of ordered endpoints: a delivery whose attempts are spent holds those after it (default), or lets them go. */
-        readonly failed?: 'hold' | 'free';
-      } = {},
-    ): Promise<void> {
+    async create(queue: { readonly failed?: 'hold' | 'free' } = {}): Promise<void> {
       checkKnown(queue, { failed: true }, 'create()', 'No queue was made.');
       const { failed = 'hold' } = queue;
       await hf.createQueue(names.queue as never, { perKey: 1, fair: true });
       await hf.createQueue(orderedNames.queue as never, { ordering: 'key', deadLetters: failed });
     },
 
-    /**
-     * Adds the handlers of deliveries to a worker. Call it before `run()`.
-     * @example hooks.deliver(worker);
-     */
     deliver(worker: Worker): Worker {
       const poster = newPoster(settings);
       const handler = newDelivering(deps, poster);
@@ -133,7 +153,6 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}) {
       return worker;
     },
 
-    /** The log: one row for each attempt, the latest first. */
     async deliveries(request: DeliveriesRequest = {}): Promise<DeliveriesPage> {
       checkKnown(request, REQUEST, 'deliveries()', 'Nothing was read.');
       const { endpoint, message, before, limit = 100 } = request;
@@ -152,11 +171,6 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}) {
       return { attempts: page, next: found.length > most ? (page.at(-1)?.id ?? null) : null };
     },
 
-    /**
-     * Sends deliveries again, under the same message id: those that wait now, those that failed or were delivered once more,
-     * as long as the archive keeps them. Returns the ids of those that were found.
-     * @example await hooks.resend(['0199a1c2-7d3e-7000-8000-000000009182'], { reason: 'the receiver lost it' });
-     */
     async resend(ids: readonly string[], call: ActOptions = {}): Promise<string[]> {
       checkKnown(call, ACT_OPTIONS, 'resend()', 'Nothing was sent.');
       checkActOptions(call);
@@ -182,6 +196,3 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}) {
     },
   };
 }
-
-/** What `webhooks()` makes. */
-export type Webhooks = ReturnType<typeof webhooks>;

@@ -6,6 +6,7 @@ import type pg from 'pg';
 import { type Enqueued, enqueuedEvents, writeJobs } from '../../enqueue/enqueue.js';
 import type { NewJob } from '../../enqueue/insert.js';
 import { HoldfastError } from '../../job/errors/errors.js';
+import { lend } from '../../postgres/connect/lent-client.js';
 import { withClient } from '../../postgres/connect/pool.js';
 import { isRefusedToAll } from '../../postgres/connect/transient.js';
 import { inQueue } from '../../postgres/in-queue.js';
@@ -51,9 +52,10 @@ export function committing<Value>(
   return withClient(pool, async (client, cutOff) => {
     let committing = false;
     for (const one of members) one.connection = cutOff;
+    const lent = lend(client, `the transaction of job ${members[0]?.held.id}`);
     try {
       await client.query('BEGIN');
-      const value = await work(client);
+      const value = await work(lent.tx).finally(lent.end);
       committing = true;
       const ended = await client.query('COMMIT');
       // COMMIT of a transaction that a query has broken rolls it back, and does not fail.

@@ -157,7 +157,7 @@ export class JobContext<Payload> extends JobFacts<Payload> implements HandlerCon
   }
 
   async #once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>> {
-    checkKey(name, 'name of the effect');
+    checkKey(name, 'name of the effect', 'no effect ran; use a short text such as "charge"');
     const { names, engine, maxPayloadBytes } = this.#deps;
     const owner = { workerId: this.held.workerId, id: this.id, generation: this.fenceToken };
     const done = await runOnce(engine, names, owner, maxPayloadBytes, {

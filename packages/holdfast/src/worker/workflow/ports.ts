@@ -3,30 +3,24 @@ import { prepareJobs } from '../../enqueue/enqueue.js';
 import { asChildren, firstChild, writeChildren } from '../../enqueue/insert-children.js';
 import { encodePayload } from '../../job/payload.js';
 import { pause, untilDone } from '../../postgres/connect/backoff.js';
-import { mayPass, withClient, withTransaction } from '../../postgres/connect/pool.js';
+import { mayPass, withTransaction } from '../../postgres/connect/pool.js';
 import { inQueue } from '../../postgres/in-queue.js';
 import { checkQueueName } from '../../postgres/names.js';
 import { executor, type Queryable } from '../../postgres/queryable.js';
-import type { NewMarker } from '../../workflow/marker.js';
 import { openGroup, outcomesOf, stands } from '../../workflow/rows/children.js';
-import {
-  isDuplicate,
-  type Owner,
-  progress,
-  recordOne,
-  restart,
-} from '../../workflow/rows/record.js';
-import type { NewChildren, TurnPorts, TurnTransaction } from '../../workflow/turn/ports.js';
+import { type Owner, progress, restart } from '../../workflow/rows/record.js';
+import type { NewChildren, TurnPorts } from '../../workflow/turn/ports.js';
 import type { ContextDeps } from '../run/context-deps.js';
 import { jobState, leaseLost } from '../run/handler-context.js';
 import type { LeasedJob } from '../run/leased-job.js';
 import type { RunsIo } from './runs-io.js';
+import { transactStep } from './transact.js';
 
 /** At most so many children are written in one statement. */
 const CHUNK = 5_000;
 
 export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPorts {
-  const { engine, names, pool, ownPool, begin, gate } = deps;
+  const { engine, names, ownPool, begin, gate } = deps;
   const { id, generation, workerId } = held;
   const owner: Owner = { workerId, id, generation };
   const lost = (doing: string) => {
@@ -92,74 +86,12 @@ export function portsOf(held: LeasedJob, deps: ContextDeps, io: RunsIo): TurnPor
     deps.emit({ kind: 'enqueued', queue, type, count: inputs.length, deduplicated: 0 });
   }
 
-  /** The transaction of a step, on the caller's pool. */
-  async function transact(marker: Transacted, work: TurnTransaction) {
-    const from = io.now();
-    try {
-      return await withClient(pool, async (client) => {
-        let committing = false;
-        try {
-          await client.query('BEGIN');
-          const made = await work(client);
-          const written = { ...marker, ...made, ms: Math.round(io.now() - from) };
-          const done = await recordOne(executor(client), names, { owner, marker: written });
-          if (!done) throw lost(`the transaction "${marker.name}"`);
-          if (done.stands) throw new Stands();
-          committing = true;
-          const ended = await client.query('COMMIT');
-          committing = false;
-          if (ended?.command === 'ROLLBACK')
-            throw jobState(
-              `A query that failed broke the transaction "${marker.name}" of run ${id}, so nothing was committed. Wait for every query inside of the transaction.`,
-            );
-          return { ...made, undoAsked: done.undoAsked };
-        } catch (error) {
-          await client.query('ROLLBACK').catch((failed: Error) => client.emit('error', failed));
-          // Whatever it says: the answer may have been lost with the connection, or have come too late.
-          if (committing) throw new Unknown(error);
-          throw error;
-        }
-      });
-    } catch (error) {
-      if (!(error instanceof Unknown) && !(error instanceof Stands)) throw error;
-      const found = await standing(marker, error instanceof Unknown);
-      if (found) return found;
-      throw error instanceof Unknown ? error.cause : lost(`the transaction "${marker.name}"`);
-    }
-  }
-
-  /** What stands of a step whose COMMIT may have been done. `wait`: until the transaction that did it has ended. */
-  async function standing(marker: Transacted, wait: boolean) {
-    const asked = await untilDone(
-      io.abandoned,
-      async () => {
-        const probe = async (tx: Queryable) => {
-          const probed = { ...marker, value: null, ms: null, place: 0 };
-          await recordOne(executor(tx), names, { owner, marker: probed });
-          throw new Probed();
-        };
-        if (wait)
-          await own(probe).catch((error) => {
-            if (!(error instanceof Probed) && !isDuplicate(error)) throw error;
-          });
-        const { markers, undoAsked } = await io.load({ owner });
-        const found = markers.find(({ name, place }) => name === marker.name && place !== null);
-        return { of: found && { value: found.value, place: found.place as number, undoAsked } };
-      },
-      (error) => {
-        if (!mayPass(error)) throw error;
-        io.reportError('looking for a step whose commit is unknown', error);
-      },
-    );
-    return asked?.of;
-  }
-
   return {
     load: () => checked(io.load({ owner })),
     record: (marker) => checked(io.record({ owner, marker })),
     suspend: suspended,
     progress: () => progress(engine, names, owner),
-    transact: (marker, work) => checked(transact(marker, work)),
+    transact: (marker, work) => checked(transactStep({ deps, io, owner, own, lost }, marker, work)),
     spawn: (children) => checked(spawn(children)),
     outcomes: (step) => outcomesOf(engine, names, id, step),
     async trying({ name, kind, attempt }, work) {
@@ -211,14 +143,3 @@ async function prepareChildren(...[items, limits]: Parameters<typeof prepareJobs
     );
   return jobs;
 }
-
-type Transacted = Omit<NewMarker, 'value' | 'ms' | 'place'>;
-
-class Unknown extends Error {
-  constructor(cause: unknown) {
-    super('the commit is unknown', { cause });
-  }
-}
-class Stands extends Error {}
-/** Rolls the probe back. */
-class Probed extends Error {}

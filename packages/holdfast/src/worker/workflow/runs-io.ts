@@ -26,8 +26,8 @@ export function newRunsIo(
     record: together(deps, 'recording a step', (items: Parameters<typeof record>[2]) =>
       record(engine, names, items),
     ),
-    suspend: together(deps, 'putting to sleep', (items: Parameters<typeof suspend>[2]) =>
-      suspend(engine, names, items),
+    suspend: together(deps, 'putting to sleep', (items: Parameters<typeof suspend>[2], again) =>
+      suspend(engine, names, items, again),
     ),
   };
 }

@@ -22,11 +22,11 @@ interface Waiting<Item, Answer> {
   readonly reject: (error: unknown) => void;
 }
 
-/** `ask` returns the answers by the id of the run. */
+/** `ask` returns the answers by the id of the run. `again`: an earlier try of it may have been done, its answer lost. */
 export function together<Item extends { readonly owner: Owner }, Answer>(
   deps: TogetherDeps,
   what: string,
-  ask: (items: readonly Item[]) => Promise<ReadonlyMap<string, Answer>>,
+  ask: (items: readonly Item[], again: boolean) => Promise<ReadonlyMap<string, Answer>>,
 ) {
   const { reportError, abandoned } = deps;
   const waiting: Waiting<Item, Answer>[] = [];
@@ -51,13 +51,14 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
     busy = false;
   }
 
-  async function send(group: readonly Waiting<Item, Answer>[]): Promise<void> {
+  async function send(group: readonly Waiting<Item, Answer>[], before = false): Promise<void> {
+    let again = before;
     const backoff = new Backoff();
     const owner = group[0]?.item.owner as Owner;
     for (;;) {
       try {
         const alive = await isAlive(deps, owner.workerId);
-        const answers = alive ? await ask(sorted(group)) : new Map<string, Answer>();
+        const answers = alive ? await ask(sorted(group), again) : new Map<string, Answer>();
         for (const { item, resolve, reject } of group) {
           const { id } = item.owner;
           if (answers.has(id)) resolve(answers.get(id) as Answer);
@@ -65,6 +66,7 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
         }
         return;
       } catch (error) {
+        again = true;
         reportError(`${what} of ${group.length} runs`, error);
         const passes =
           mayPass(error) || isDuplicate(error) || isRefusedToAll(error) || isTableLocked(error);
@@ -73,7 +75,7 @@ export function together<Item extends { readonly owner: Owner }, Answer>(
           for (const { reject } of group) reject(error);
           return;
         } else {
-          for (const one of group) await send([one]);
+          for (const one of group) await send([one], again);
           return;
         }
       }

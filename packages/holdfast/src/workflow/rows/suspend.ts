@@ -41,14 +41,19 @@ FROM holdfast.inbox_suspend($1::text, $2::uuid[], $3::bigint[], $4::jsonb) AS s`
   },
 });
 
-/** By id; a run that is missing is not its owner's any more. */
-export async function suspend(db: Executor, names: Names, all: readonly Suspension[]) {
+/** By id; a run that is missing is not its owner's any more. `again`: an earlier try may have been done, its answer lost. */
+export async function suspend(
+  db: Executor,
+  names: Names,
+  all: readonly Suspension[],
+  again = false,
+) {
   const rows = await db.run(suspendRuns, names, [
     (all[0] as Suspension).owner.workerId,
     plainArray(all.map(({ owner }) => owner.id)),
     plainArray(all.map(({ owner }) => owner.generation)),
     JSON.stringify(
-      all.map(({ place, first, waits }) => ({ p: place, f: first, w: waits.map(row) })),
+      all.map(({ place, first, waits }) => ({ p: place, f: first, b: again, w: waits.map(row) })),
     ),
   ]);
   const found = new Map<string, Suspended>();

@@ -18,6 +18,7 @@ import type {
 import { type Kind, ROUND, UNDOING } from '../marker.js';
 import { childrenResults } from '../rows/children.js';
 import type { AskOf, Tries } from './ask.js';
+import { asMistake } from './end.js';
 import { encoded, tryAsked } from './tries.js';
 import type { Turn } from './turn.js';
 
@@ -53,18 +54,29 @@ const isResult = (value: unknown) =>
 
 const parsed = (value: string | null) => (value === null ? undefined : JSON.parse(value));
 
+const checked = <Value>(check: () => Value): Value => {
+  try {
+    return check();
+  } catch (error) {
+    throw asMistake(error);
+  }
+};
+
 export function flowOf<Signal extends object, Input>(
   turn: Turn,
   definition: WorkflowDefinition<never, Signal>,
 ): Flow<Signal, Input> {
   const { of } = turn;
-  /** A mistake in the arguments rejects what was asked for, as anything else that goes wrong. */
+  /** A mistake in the arguments rejects what was asked for. If the body lets it through, another try would not help. */
   const asked = (name: string, make: () => AskOf): Promise<unknown> => {
     const answer = (async () => {
-      checkKey(name, 'name of a step');
-      if (name === UNDOING || name === ROUND || name.includes('\u0001'))
-        throw invalid(`A step cannot be named ${shown(name)}. ${UNDONE}`);
-      return turn.ask(make());
+      const of = checked(() => {
+        checkKey(name, 'name of a step', 'nothing was done; use a short text such as "charge"');
+        if (name === UNDOING || name === ROUND || name.includes('\u0001'))
+          throw invalid(`A step cannot be named ${shown(name)}. ${UNDONE}`);
+        return make();
+      });
+      return turn.ask(of);
     })();
     // The body may wait for something else first, or for nothing: that must not end the process.
     answer.catch(() => {});
@@ -205,15 +217,19 @@ export function flowOf<Signal extends object, Input>(
       });
     },
     async restart(input: unknown, options?: RestartOptions): Promise<never> {
-      checkKnown(options, { version: true }, 'flow.restart()', UNDONE);
       const { version = of.version } = options ?? {};
-      checkInteger(version, 'version of flow.restart()', 1, definition.version);
+      checked(() => {
+        checkKnown(options, { version: true }, 'flow.restart()', UNDONE);
+        checkInteger(version, 'version of flow.restart()', 1, definition.version);
+      });
       turn.restart(input, version);
       return new Promise(() => {});
     },
     async undo(reason: string): Promise<never> {
-      if (typeof reason !== 'string' || reason === '')
-        throw invalid(`flow.undo() needs a reason in words, not ${shown(reason)}. ${UNDONE}`);
+      checked(() => {
+        if (typeof reason !== 'string' || reason === '')
+          throw invalid(`flow.undo() needs a reason in words, not ${shown(reason)}. ${UNDONE}`);
+      });
       turn.journal.askToUndo(reason);
       turn.pump();
       return new Promise(() => {});

@@ -44,6 +44,13 @@ export interface Committed {
   readonly place: number;
 }
 
+/** A transaction was rolled back because its connection was lost, or there was none: the step has done nothing, and is not to blame. */
+export class ConnectionLost extends Error {
+  constructor(cause: unknown) {
+    super((cause as Error | null)?.message ?? String(cause), { cause });
+  }
+}
+
 export type TurnTransaction = (tx: pg.PoolClient) => Promise<Committed>;
 
 export interface TriedStep {

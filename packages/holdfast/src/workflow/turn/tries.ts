@@ -10,10 +10,15 @@ import { kept } from '../errors.js';
 import type { StepAbout } from '../flow.js';
 import type { Kind } from '../marker.js';
 import type { Ask, Tries } from './ask.js';
+import { ConnectionLost } from './ports.js';
 import type { Working } from './working.js';
 
 /** Up to this the handler is kept. */
 const SHORT_MS = 250;
+
+/** So many lost connections in a row spend no try. After that the step may be what ends them. */
+const MAX_LOST = 10;
+const LOST_MS = 500;
 
 /** `commits`: what it does in a transaction is done, and will be committed now. Throws if it must not be any more. */
 type Once = (about: StepAbout, commits: () => void) => Promise<string | null>;
@@ -44,6 +49,8 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
     const none = { ms: null, attempt: null, value: null, error: null };
     await turn.record({ name, kind, nth, ...none }, true);
   }
+  let lost = lostBefore(open?.error);
+  const about = kind === 'u' ? { undo: name.slice(1) } : { step: name };
   for (let attempt = (open?.attempt ?? 0) + 1; ; attempt++) {
     // Cancelled meanwhile: this effect does not begin.
     if (kind !== 'u' && turn.journal.undoReason !== null) return { how: 'dropped' };
@@ -57,10 +64,13 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
       const value = await watched(turn, what, attempt);
       if (!what.records) await record(turn, marker, value);
       return { how: 'recorded' };
-    } catch (error) {
-      if (turn.isOver || turn.of.signal.aborted || isLost(error)) throw error;
+    } catch (failure) {
+      if (turn.isOver || turn.of.signal.aborted || isLost(failure)) throw failure;
+      const error = isA(failure, ConnectionLost) ? failure.cause : failure;
+      lost = isA(failure, ConnectionLost) ? lost + 1 : 0;
+      const isOutage = lost > 0 && lost <= MAX_LOST;
       if (isA(error, Cancel) && kind !== 'u') return { how: 'rejected', error };
-      const spent = !isA(error, Snooze);
+      const spent = !isA(error, Snooze) && !isOutage;
       const final =
         isA(error, DeadLetter) ||
         isA(error, Cancel) ||
@@ -68,19 +78,34 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
         (spent && attempt >= tries.maxAttempts);
       const err = summaryOf(describeError(error).message);
       if (final) {
-        turn.of.log.warn({ step: name, attempt, err }, 'a step failed for good');
+        turn.of.log.warn(
+          { ...about, attempt, err },
+          `${about.undo ? 'an undo' : 'a step'} failed for good`,
+        );
         await turn.record(marker(null, kept(error)));
         return { how: 'recorded' };
       }
-      const ms = delayOf(tries, attempt, error);
-      turn.of.log.warn({ step: name, attempt, retryInMs: ms, err }, 'a step failed');
+      const ms = isOutage
+        ? Math.max(LOST_MS, tries.delayMs(lost, error))
+        : delayOf(tries, attempt, error);
+      const failed = about.undo ? 'an undo failed' : 'a step failed';
+      turn.of.log.warn({ ...about, attempt, retryInMs: ms, err }, isOutage ? LOST_TEXT : failed);
       if (!spent) attempt--;
-      if (ms > SHORT_MS) return { how: 'later', attempt, ms, error: kept(error) };
+      if (ms > SHORT_MS) return { how: 'later', attempt, ms, error: keptWith(error, lost) };
       await turn.ports.pause(ms, turn.of.signal);
       turn.of.signal.throwIfAborted();
     }
   }
 }
+
+const LOST_TEXT = 'a step lost its connection to the database, and is tried again unspent';
+
+/** The open marker keeps how many connections it has lost in a row. */
+const keptWith = (error: unknown, lost: number) =>
+  lost === 0 ? kept(error) : JSON.stringify({ ...JSON.parse(kept(error)), lost });
+
+const lostBefore = (error: string | null | undefined): number =>
+  error ? ((JSON.parse(error) as { lost?: number }).lost ?? 0) : 0;
 
 /** What the database does not take as a value is a failure that it can take. */
 async function record(

@@ -36,6 +36,8 @@ export class Turn implements Working {
   readonly ports: TurnPorts;
   readonly journal = new Journal();
   readonly asks = new Map<string, Ask>();
+  /** Those without an answer, and some that got one just now. */
+  readonly #open = new Set<Ask>();
   readonly #recorder: Recorder;
   /** What the body asked for and nobody has begun. */
   #fresh: Ask[] = [];
@@ -103,20 +105,17 @@ export class Turn implements Working {
       return ask.answer;
     }
     const recorded = this.journal.find(of.name);
-    if (this.asks.has(of.name)) this.#stopWith(namedTwice(of.name));
+    if (this.asks.has(of.name)) this.stop({ kind: 'dead', error: namedTwice(of.name) });
     else if (recorded && recorded.kind.toLowerCase() !== of.kind.toLowerCase())
-      this.#stopWith(otherKind(of.name, recorded.kind, of.kind));
+      this.stop({ kind: 'dead', error: otherKind(of.name, recorded.kind, of.kind) });
     else {
       this.asks.set(of.name, ask);
+      this.#open.add(ask);
       this.#fresh.push(ask);
       this.#missingSince = null;
       this.pump();
     }
     return ask.answer;
-  }
-
-  #stopWith(error: HoldfastError): void {
-    this.stop({ kind: 'dead', error });
   }
 
   stop(end: TurnEnd): void {
@@ -163,7 +162,7 @@ export class Turn implements Working {
     if (journal.undoReason === null) {
       // A body that threw before it came there says nothing about its code.
       if (missing && !(this.#body && 'error' in this.#body))
-        return this.#stopWith(this.#changed(missing));
+        return this.stop({ kind: 'dead', error: this.#changed(missing) });
       if (this.#begin()) return;
     }
     if (this.#running > 0 || journal.isWriting) return;
@@ -204,7 +203,7 @@ export class Turn implements Working {
 
   /** The body has asked for them and may be waiting for them. */
   get #unanswered(): Ask[] {
-    return [...this.asks.values()].filter(({ over }) => !over);
+    return [...this.#open].filter((ask) => !ask.over || !this.#open.delete(ask));
   }
 
   #changed({ name, kind }: Marker): HoldfastError {
@@ -260,7 +259,7 @@ export class Turn implements Working {
   }
 
   async #sleep(): Promise<void> {
-    const waiting = [...this.asks.values()].filter(({ begun, over }) => begun && !over);
+    const waiting = this.#unanswered.filter(({ begun }) => begun);
     // The body waits for something of its own.
     if (waiting.length === 0) return;
     const suspended = await this.suspend(waiting.flatMap(({ wait }) => (wait ? [wait] : [])));

@@ -74,7 +74,8 @@ function dead(
 ): TurnEnd {
   const list = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ') || 'none';
   const cause = 'cancelled' in why ? `It was cancelled: ${why.cancelled}` : `${why.error.message}`;
-  const text = `${first}${cause} (undone: ${list(undone.map(({ ask }) => ask.name))}; not undone: ${list(left)})`;
+  const what = `undone: ${list(undone.map(({ ask }) => ask.name))}; not undone: ${list(left)}`;
+  const text = `${first}${cause}${undone.length + left.length > 0 ? ` (${what})` : ''}`;
   const error = new UndoneError(text);
   if ('error' in why) thrownAt(error, why.error);
   return { kind: 'dead', error };

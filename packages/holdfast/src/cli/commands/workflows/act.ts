@@ -12,6 +12,7 @@ import { byId, CANCEL, RETRY } from '../jobs/act.js';
 
 const MAX_VALUE_BYTES = 1_048_576;
 const UNSENT = 'nothing was sent';
+const NOT_SENT = `${UNSENT}; use a short text such as "approved"`;
 
 /** Null: none. */
 async function jsonOf(word: string | undefined): Promise<string | null> {
@@ -26,8 +27,8 @@ export async function runSignal({ args, given, session, out }: Call): Promise<vo
   if (name === undefined || rest.length > 0)
     throw new UsageError(`Write: holdfast workflows signal ID NAME ['{"some": "JSON"}' | -]`);
   const run = oneId([id]);
-  checkKey(name, 'name of the signal');
-  const key = given.text('key') === undefined ? null : checkKey(given.text('key'), 'key');
+  checkKey(name, 'name of the signal', NOT_SENT);
+  const key = given.text('key') === undefined ? null : checkKey(given.text('key'), 'key', NOT_SENT);
   const queues = await session.queueNames(given.texts('queue'));
   const job = await session.read((db) => showJob(db, session.schema, queues, run));
   if (!job) throw new Failure(`No run ${run} is in ${queues.join(', ')}; ${UNSENT}.`);

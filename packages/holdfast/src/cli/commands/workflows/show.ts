@@ -80,6 +80,7 @@ function bar({ kind, startedAt, endedAt }: RunStep, from: number, to: number): s
 function detail({ kind, state, error, signals, remaining, dueAt }: RunStep): string | null {
   const until = dueAt === null ? '' : `until ${dueAt}`;
   if (error !== null) return `${error.name}: ${error.message}${until && `; again at ${dueAt}`}`;
+  if (state === 'dropped') return 'the run ended without it';
   if (state === 'started') return 'its outcome is not known yet';
   if (kind === 'wait') return `for ${signals?.join(' or ') ?? 'a signal'} ${until}`.trim();
   if (kind === 'children' && remaining !== null) return `${remaining} have not ended`;

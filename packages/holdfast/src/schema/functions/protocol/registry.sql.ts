@@ -51,7 +51,7 @@ BEGIN
   SELECT jsonb_object_agg(t.type, coalesce((versions ->> t.type)::integer, 1)) INTO mine FROM unnest(types) AS t(type);
   INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata)
   SELECT worker, 'alive', now(), now(), holdfast.lock_number(worker), jsonb_object_agg(u.queue, mine),
-    metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
+    jsonb_build_object('host', coalesce(host(inet_client_addr()), 'local')) || metadata || jsonb_build_object('name', name, 'pid', pg_backend_pid(), 'sqlProtocol', 1,
       'ttlMs', ceil(extract(epoch FROM ttl) * 1000))
   FROM unnest(queues) AS u(queue);
   RETURN worker;

@@ -8,7 +8,7 @@ export const workClaim: FunctionFile = {
   of: 'queue',
   text: `
 -- Takes suspects, if some are due. ends: this claim takes nothing else, because one of them runs alone, or because one waits
--- for this worker to hold nothing. others: how many jobs of other queues the worker holds.
+-- for this worker to hold nothing. is_busy: it holds jobs.
 CREATE OR REPLACE FUNCTION holdfast.inbox_work_suspects(
   the_worker text, the_lease_ms integer, the_most integer, the_handled jsonb, is_busy boolean, OUT jobs uuid[], OUT ends boolean
 ) LANGUAGE plpgsql AS $fn$

@@ -6,9 +6,10 @@ export const arrive: FunctionFile = {
   of: 'queue',
   text: `
 -- Of a run whose row the caller has locked: what it waits for and is there gets the next places after \`last\`. Signals, each
--- taken by the wait that asked first; times that have come; groups whose last child has ended. What has a
--- place beyond \`last\` comes first: it ended, and the answer that said so was lost.
-CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer)
+-- taken by the wait that asked first; times that have come; groups whose last child has ended. If it is asked \`again\`, what
+-- has a place beyond \`last\` comes first: it ended, and the answer that said so was lost. Otherwise it reads what is open only,
+-- so that a long run costs no more than a short one.
+CREATE OR REPLACE FUNCTION holdfast.inbox_arrive(run uuid, last integer, again boolean)
   RETURNS TABLE (name text, place integer, value text)
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $fn$
 #variable_conflict use_column
@@ -17,10 +18,14 @@ DECLARE
   taken jsonb;
 BEGIN
   FOR step IN
-    SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place FROM holdfast.inbox_steps AS s
-    WHERE s.run_id = run AND (s.place IS NULL AND s.kind IN ('w', 'z', 'c')
-      OR s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL)
-    ORDER BY s.place, s.kind <> 'w', s.nth
+    SELECT o.* FROM (
+      SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place, s.nth FROM holdfast.inbox_steps AS s
+      WHERE s.run_id = run AND s.place IS NULL AND s.kind IN ('w', 'z', 'c')
+      UNION ALL
+      SELECT s.name, s.kind, s.value, s.remaining, s.due_at, s.place, s.nth FROM holdfast.inbox_steps AS s
+      WHERE again AND s.run_id = run AND s.place > last AND s.kind NOT IN ('u', '!', '#') AND s.error IS NULL
+    ) AS o
+    ORDER BY o.place, o.kind <> 'w', o.nth
   LOOP
     IF step.place IS NOT NULL THEN
       name := step.name; place := step.place; value := step.value::text; last := step.place;
@@ -31,8 +36,11 @@ BEGIN
     IF step.kind = 'w' THEN
       UPDATE holdfast.inbox_signals AS g SET taken_by = step.name, seen = true
       WHERE g.run_id = run AND g.id = (
-        SELECT f.id FROM holdfast.inbox_signals AS f
-        WHERE f.run_id = run AND f.taken_by IS NULL AND step.value ? f.name ORDER BY f.id LIMIT 1)
+        SELECT f.id FROM jsonb_array_elements_text(step.value) AS n(name)
+        CROSS JOIN LATERAL (
+          SELECT f.id FROM holdfast.inbox_signals AS f
+          WHERE f.run_id = run AND f.name = n.name AND f.taken_by IS NULL ORDER BY f.id LIMIT 1) AS f
+        ORDER BY f.id LIMIT 1)
       RETURNING CASE WHEN g.value IS NULL THEN jsonb_build_object('name', g.name)
         ELSE jsonb_build_object('name', g.name, 'value', g.value) END INTO taken;
     ELSIF step.kind = 'c' AND step.remaining = 0 THEN
@@ -61,7 +69,7 @@ export const suspend: FunctionFile = {
 -- same row after writing it (wake_run), so one of the two always sees the other. A run of which nothing is returned is not
 -- this worker's any more. A run that undoes what it did waits for its undos only.
 --
--- \`waits\`: for each run {"p": its last place, "f": whether it has no row yet, "w": [{"n": name, "k": kind, "o": the order
+-- \`waits\`: for each run {"p": its last place, "f": whether it has no row yet, "b": whether it was asked before, "w": [{"n": name, "k": kind, "o": the order
 -- in which it was asked for, "s": [names of signals], "ms": until it is due, "at": or when, "a": attempt, "e": error}]}
 CREATE OR REPLACE FUNCTION holdfast.inbox_suspend(worker text, ids uuid[], generations bigint[], waits jsonb)
   RETURNS TABLE (run_id uuid, state text, name text, place integer, value text, due_in_ms bigint)
@@ -96,7 +104,8 @@ BEGIN
     run_id := run.id; state := 'done'; due_in_ms := NULL;
     undoing := EXISTS (SELECT FROM holdfast.inbox_steps AS s WHERE s.run_id = run.id AND s.name = '!');
     FOR name, place, value IN
-      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer) AS a WHERE NOT undoing
+      SELECT a.name, a.place, a.value FROM holdfast.inbox_arrive(run.id, (wait ->> 'p')::integer, (wait -> 'b')::boolean) AS a
+      WHERE NOT undoing
     LOOP
       RETURN NEXT;
     END LOOP;

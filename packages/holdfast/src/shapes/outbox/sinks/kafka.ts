@@ -1,6 +1,6 @@
 /**
  * Events to Kafka. The key of a record is the key of the event, so Kafka keeps the order of a key too. A record is
- * acknowledged by all in-sync replicas. Kafka drops no second copies of a record that was sent again; consumers dedupe by
+ * acknowledged by all in-sync replicas. Kafka drops no second copies of a record that is sent again; consumers dedupe by
  * the header `holdfast-id`.
  */
 import { DeadLetter } from '../../../job/errors/errors.js';
@@ -8,16 +8,14 @@ import { checkKnown, type Known } from '../../../job/options/known-options.js';
 import { headersOf, type Message } from '../message.js';
 import { type PublishOptions, type Sink, Unavailable } from '../sink.js';
 
-/** What the sink calls of a `Producer` of `@platformatic/kafka` with `stringSerializers`. */
+/** What the sink calls of a connected producer of `@confluentinc/kafka-javascript` (its KafkaJS API) or of `kafkajs`. */
 export interface KafkaProducerLike {
   /** Sends records; resolves once they are acknowledged. */
-  send(options: { messages: KafkaRecord[]; acks: number }): Promise<unknown>;
+  send(record: { topic: string; messages: KafkaRecord[] }): Promise<unknown>;
 }
 
 /** One record, with texts only. */
 export interface KafkaRecord {
-  /** Where it goes. */
-  topic: string;
   /** The key of the event. */
   key: string;
   /** The data of the event as JSON. */
@@ -25,7 +23,7 @@ export interface KafkaRecord {
   /** Its facts. */
   headers: Record<string, string>;
   /** When the event happened, in milliseconds. */
-  timestamp: bigint;
+  timestamp: string;
 }
 
 /**
@@ -40,22 +38,23 @@ export interface KafkaSinkOptions {
 const OPTIONS = { topic: true } as const satisfies Known<Required<KafkaSinkOptions>>;
 
 /** Codes of the protocol that say: this record, never. */
-const REFUSED = new Set([
-  ...['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_TOPIC_EXCEPTION', 'INVALID_RECORD'],
+const REFUSED = new Map([
+  [10, 'it is larger than the topic allows'],
+  [17, 'the topic has no valid name'],
+  [18, 'it is larger than a segment of the topic'],
+  [87, 'the topic does not take such a record'],
 ]);
-/** Those of one topic. */
-const OF_TOPIC = new Set([
-  ...['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE', 'NOT_LEADER_OR_FOLLOWER'],
-  ...['NOT_ENOUGH_REPLICAS', 'NOT_ENOUGH_REPLICAS_AFTER_APPEND', 'TOPIC_AUTHORIZATION_FAILED'],
-]);
+/** Those of one topic: unknown, without a leader, without enough replicas, not allowed. */
+const OF_TOPIC = new Set([3, 5, 6, 19, 20, 29]);
 
 /**
- * A sink that publishes to Kafka.
+ * A sink that publishes to Kafka. Let the producer retry nothing by itself: the relay does.
  * @example
- * import { Producer, stringSerializers } from '@platformatic/kafka';
+ * import { KafkaJS } from '@confluentinc/kafka-javascript';
  *
- * const bootstrapBrokers = ['localhost:9092'];
- * const producer = new Producer({ clientId: 'shop', bootstrapBrokers, serializers: stringSerializers });
+ * const kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: ['localhost:9092'] } });
+ * const producer = kafka.producer({ kafkaJS: { acks: -1, retry: { retries: 0 } } });
+ * await producer.connect();
  * relay(worker, events, kafkaSink(producer, { topic: 'shop.events' }));
  */
 export function kafkaSink(producer: KafkaProducerLike, options: KafkaSinkOptions = {}): Sink {
@@ -66,15 +65,14 @@ export function kafkaSink(producer: KafkaProducerLike, options: KafkaSinkOptions
     name: 'kafka',
     ...(typeof topic === 'function' && { target: topic }),
     async publish(message: Message, _: PublishOptions): Promise<void> {
-      const record = {
-        topic: topicOf(message),
+      const record: KafkaRecord = {
         key: message.key,
         value: JSON.stringify(message.data ?? null),
         headers: headersOf(message),
-        timestamp: BigInt(message.occurredAt.getTime()),
+        timestamp: String(message.occurredAt.getTime()),
       };
       try {
-        await producer.send({ messages: [record], acks: -1 });
+        await producer.send({ topic: topicOf(message), messages: [record] });
       } catch (error) {
         throw judged(error as Error);
       }
@@ -83,18 +81,18 @@ export function kafkaSink(producer: KafkaProducerLike, options: KafkaSinkOptions
 }
 
 function judged(error: Error): Error {
-  const codes = new Set(codesOf(error));
-  const refused = [...codes].find((code) => REFUSED.has(code));
+  const codes = codesOf(error);
+  const refused = codes.map((code) => REFUSED.get(code)).find((reason) => reason !== undefined);
   if (refused) return new DeadLetter(`Kafka refused the event: ${refused}`, { cause: error });
-  const ofTopic = [...codes].find((code) => OF_TOPIC.has(code));
-  return ofTopic ? new Unavailable(ofTopic, { scope: 'target', cause: error }) : error;
+  if (!codes.some((code) => OF_TOPIC.has(code))) return error;
+  return new Unavailable(error.message, { scope: 'target', cause: error });
 }
 
-/** The client wraps the errors of a protocol in one another. */
-function codesOf(error: unknown, depth = 0): string[] {
+/** Clients wrap the errors of the protocol in others. */
+function codesOf(error: unknown, depth = 0): number[] {
   if (typeof error !== 'object' || error === null || depth > 5) return [];
-  const { apiId, cause, errors } = error as { apiId?: unknown; cause?: unknown; errors?: unknown };
-  const inner = [cause, ...(Array.isArray(errors) ? errors : [])];
-  const own = typeof apiId === 'string' ? [apiId] : [];
+  const { code, cause, originalError, errors } = error as Readonly<Record<string, unknown>>;
+  const inner = [cause, originalError, ...(Array.isArray(errors) ? errors : [])];
+  const own = typeof code === 'number' ? [code] : [];
   return [...own, ...inner.flatMap((one) => codesOf(one, depth + 1))];
 }

@@ -165,3 +165,16 @@ SELECT CASE WHEN has_function_privilege('pg_catalog.pg_control_system()', 'EXECU
 export async function clusterOf(db: Executor, names: Names): Promise<string | null> {
   return (await db.run(readCluster, names, []))[0]?.cluster ?? null;
 }
+
+export const countProjecting = statement({
+  name: 'count_projecting_workers',
+  text: `
+SELECT count(*)::integer AS workers FROM holdfast.workers AS w
+WHERE w.status = 'alive' AND w.handles -> 'inbox' ? $1::text`,
+  columns: { workers: int4 },
+});
+
+/** How many workers have the code of a type. */
+export async function countProjectors(db: Executor, names: Names, type: string): Promise<number> {
+  return (await db.run(countProjecting, names, [type]))[0]?.workers ?? 0;
+}

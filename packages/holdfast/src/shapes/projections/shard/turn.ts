@@ -3,10 +3,10 @@
  * the turn is over, the worker drains or the job is lost; whoever claims the job next goes on where it stopped.
  */
 import { describeError } from '../../../job/errors/failure.js';
-import { HoldfastError } from '../../../job/errors/holdfast-error.js';
 import { Backoff } from '../../../postgres/connect/backoff.js';
 import { isTransient } from '../../../postgres/connect/transient.js';
 import { engineExecutor } from '../../../postgres/queryable.js';
+import { isForeign, youngerCluster } from '../names.js';
 import { type Cursor, type Holder, take } from '../rows/cursor.js';
 import { page } from '../rows/page.js';
 import { isThere } from '../rows/registry.js';
@@ -84,17 +84,4 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
     }
   }
   return 0;
-}
-
-/** Whether the cursors of a build were taken in another cluster, as far as both are known. */
-export const isForeign = (of: string | null, here: string | null): boolean =>
-  of !== null && here !== null && of !== here;
-
-export function youngerCluster(name: string): HoldfastError {
-  return new HoldfastError(
-    'PROJECTION_CLUSTER',
-    `The cursors of projection "${name}" were taken in another cluster of PostgreSQL than this one (a dump that was restored, or pg_upgrade), ` +
-      'so they do not say what has been read. Nothing was applied. ' +
-      `Run \`holdfast projections rebase ${name}\`, which checks that it can tell, or \`holdfast projections rebuild ${name}\`.`,
-  );
 }

@@ -13,6 +13,10 @@ const KEPT_BYTES = 1_024;
 /** How much of it is read, so that its connection can be used again. */
 const READ_BYTES = 64 * 1_024;
 
+/** Of one endpoint as many connections are kept as it may have requests at once. */
+const MOST_KEPT = 100;
+const IDLE_MS = 30_000;
+
 export interface Answer {
   /** Null: there was none. */
   readonly status: number | null;
@@ -44,8 +48,6 @@ export interface PosterOptions {
   readonly ca?: string | readonly string[] | undefined;
 }
 
-class TimedOut extends Error {}
-
 const WORDS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the host has no address',
   EAI_AGAIN: 'the host cannot be looked up now',
@@ -58,11 +60,17 @@ const WORDS: Readonly<Record<string, string>> = {
 
 /** In words that may be shown to a customer: no addresses. */
 function wordsOf(error: unknown): string {
-  if (error instanceof AddressRefused || error instanceof TimedOut) return error.message;
+  if (error instanceof AddressRefused) return error.message;
   const { code, errors } = error as { code?: string; errors?: unknown[] };
   if (Array.isArray(errors) && errors.length > 0) return wordsOf(errors[0]);
   if (code === undefined) return 'the request failed';
   return WORDS[code] ?? `the request failed (${code})`;
+}
+
+/** The request that is under way, to be stopped from outside. */
+interface Call {
+  sent: http.ClientRequest | null;
+  stopped: boolean;
 }
 
 /** The server closed a connection that was kept, in the moment in which it was used again. */
@@ -70,7 +78,7 @@ const isStale = (request: http.ClientRequest, error: unknown) =>
   request.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((error as { code?: string }).code ?? '');
 
 export function newPoster({ guard, ca }: PosterOptions): Poster {
-  const keep = { keepAlive: true, maxFreeSockets: 16, timeout: 30_000 };
+  const keep = { keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS };
   const agents = {
     'http:': new http.Agent(keep),
     'https:': new https.Agent({
@@ -79,19 +87,20 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
     }),
   };
 
-  function send(request: Request, stop: AbortSignal, take: (part: Partial<Answer>) => void) {
+  function send(request: Request, call: Call, take: (part: Partial<Answer>) => void) {
     const { url, headers, body } = request;
     const secure = url.protocol === 'https:';
     return new Promise<void>((resolve, reject) => {
       const sent = (secure ? https : http).request(url, {
-        ...{ method: 'POST', lookup: guard.lookup, signal: stop },
+        ...{ method: 'POST', lookup: guard.lookup },
         agent: agents[secure ? 'https:' : 'http:'],
         headers: { ...headers, 'content-length': Buffer.byteLength(body) },
       });
+      call.sent = sent;
       sent.on('error', (error) => {
-        if (!isStale(sent, error) || stop.aborted) return reject(error);
+        if (!isStale(sent, error) || call.stopped) return reject(error);
         // Nothing of an answer was read. A receiver that had taken it knows the id.
-        send(request, stop, take).then(resolve, reject);
+        send(request, call, take).then(resolve, reject);
       });
       sent.on('response', (response) => {
         take({ status: response.statusCode ?? null, headers: response.headers });
@@ -104,11 +113,17 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
   return {
     async post(request) {
       const startedAt = performance.now();
-      const stop = new AbortController();
-      const over = new TimedOut(`no whole answer within ${request.timeoutMs} ms`);
-      const timer = setTimeout(() => stop.abort(over), request.timeoutMs);
-      const abort = () => stop.abort(request.signal.reason);
-      request.signal.addEventListener('abort', abort, { once: true });
+      const call: Call = { sent: null, stopped: false };
+      const stop = () => {
+        call.stopped = true;
+        call.sent?.destroy(new Error('stopped'));
+      };
+      let timedOut = false;
+      const timer = setTimeout(() => {
+        timedOut = true;
+        stop();
+      }, request.timeoutMs);
+      request.signal.addEventListener('abort', stop, { once: true });
       let answer: Answer = {
         ...{ status: null, headers: {}, text: '', error: null, timedOut: false, ms: 0 },
       };
@@ -117,14 +132,14 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       };
       try {
         guard.checkLiteral(request.url);
-        if (request.signal.aborted) abort();
-        await send(request, stop.signal, take);
+        request.signal.throwIfAborted();
+        await send(request, call, take);
       } catch (error) {
-        const timedOut = stop.signal.reason === over;
-        take({ error: wordsOf(timedOut ? over : error), timedOut });
+        const late = `no whole answer within ${request.timeoutMs} ms`;
+        take({ error: timedOut ? late : wordsOf(error), timedOut });
       } finally {
         clearTimeout(timer);
-        request.signal.removeEventListener('abort', abort);
+        request.signal.removeEventListener('abort', stop);
       }
       return { ...answer, ms: Math.round(performance.now() - startedAt) };
     },

@@ -53,7 +53,9 @@ export function reachable(allow: readonly string[] = []): MayReach {
   if (!Array.isArray(allow) || allow.length > MOST)
     throw invalid(`allow must be a list of at most ${MOST} ranges; nothing was done.`);
   const allowed = listOf(allow);
-  return (address) => {
+  /** The last answers: the same addresses come again and again. */
+  const known = new Map<string, boolean>();
+  const decide = (address: string) => {
     const version = isIP(address);
     // A zone (fe80::1%eth0) names an interface of this machine.
     if (version === 0 || address.includes('%')) return false;
@@ -62,5 +64,13 @@ export function reachable(allow: readonly string[] = []): MayReach {
     return version === 4
       ? !refused4.check(address, family)
       : global6.check(address, family) && !refused6.check(address, family);
+  };
+  return (address) => {
+    const before = known.get(address);
+    if (before !== undefined) return before;
+    if (known.size >= MOST) known.clear();
+    const may = decide(address);
+    known.set(address, may);
+    return may;
   };
 }
