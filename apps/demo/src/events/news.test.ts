@@ -2,14 +2,12 @@
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { testDatabase } from '../../../../test/support/database.js';
 import { until } from '../../../../test/support/until.js';
-import { testWorkers } from '../../../../test/support/workers.js';
 import { openShop, placeOrders } from '../shop/shop.js';
 import { handleNews, openHooks } from './news.js';
 import { openReceivers } from './receivers.js';
 import { newsReport } from './report.js';
 
 const db = testDatabase();
-const start = testWorkers();
 const kept = async () => (await newsReport(db.pool, db.hf)).rows.map(([, , held]) => held);
 
 beforeEach(async () => {
@@ -36,21 +34,25 @@ test('orders are told to a partner and by signed webhooks, some twice, and sales
   const receivers = await openReceivers(db.pool);
   onTestFinished(() => receivers.close());
   await openHooks(db.hf, receivers.url);
-  await placeOrders(db.pool, db.hf, 40);
+  await placeOrders(db.pool, db.hf, 64);
   const before = await newsReport(db.pool, db.hf);
   expect(before.rows.map(([, text]) => text)[0]).toBe(
-    '0 published in order, 40 to come, 0 came twice',
+    '0 published in order, 64 to come, 0 came twice',
   );
-  const worker = db.hf.worker();
+  const worker = db.hf.worker({ handleSignals: false, poll: '50ms' });
   await handleNews(worker, db.hf, receivers.url);
-  start(db.hf, () => worker);
+  const running = worker.run();
+  onTestFinished(async () => {
+    await worker.stop({ grace: 0 });
+    await running;
+  });
   await until('all is told', async () => (await newsReport(db.pool, db.hf)).open === 0);
   const { rows, kept: held } = await newsReport(db.pool, db.hf);
   expect(held).toBe(true);
   const text = Object.fromEntries(rows.map(([name, said]) => [name, said]));
-  expect(text.events).toMatch(/^40 published in order, \d+ came twice$/);
+  expect(text.events).toMatch(/^64 published in order, \d+ came twice$/);
   // Every eighth call of one of them is heard, and its answer is lost.
-  expect(text.webhooks).toMatch(/^10 delivered and signed, [1-9]\d* came twice$/);
+  expect(text.webhooks).toMatch(/^16 delivered and signed, [1-9]\d* came twice$/);
   expect(text.sales).toMatch(/^[\d,.]+ of 8 customers, as SQL says$/);
   await db.rows('UPDATE shop.sales SET parcels = parcels + 1 WHERE customer = $1', ['acme']);
   expect(await kept()).toEqual([true, true, false]);

@@ -74,7 +74,8 @@ export async function newsReport(pool: pg.Pool, hf: Holdfast): Promise<NewsRepor
   const { rows: compared } = await pool.query(COMPARE);
   const { customers, cents, wrong } = compared[0];
   const [model] = wrong === 0 ? [] : await projections(hf).list(SALES);
-  const behind = model?.events ?? 0;
+  // Without a build nothing has been counted.
+  const behind = wrong === 0 ? 0 : (model?.events ?? wrong);
   const wait = (open: number) => (open > 0 ? `, ${open} to come` : '');
   const row = (name: string, text: string, bad: number) =>
     [name, bad === 0 ? text : `${text}; WRONG: ${bad}`, bad === 0] as const;
