@@ -36,6 +36,7 @@ const IMPORTS = [
   "import { github, receive, Refused, slack, standardWebhooks, stripe, type Received, type Verifier } from 'holdfast/receive';",
   "import { defineConfig } from 'holdfast/config';",
   "import { headersOf, outbox, relay, Unavailable, type Message, type Sink } from 'holdfast/outbox';",
+  "import { type EventLog, eventLog, type LoggedEvent, type NewEvent, project, projection, projections } from 'holdfast/projections';",
   "import { httpSink } from 'holdfast/outbox/http'; import { kafkaSink } from 'holdfast/outbox/kafka';",
   "import { natsSink } from 'holdfast/outbox/nats'; import { rabbitSink } from 'holdfast/outbox/rabbitmq';",
   "import { redisSink } from 'holdfast/outbox/redis';",
