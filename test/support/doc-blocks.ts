@@ -91,6 +91,8 @@ declare global {
   const sendReceipt: import('holdfast').JobDefinition<{ orderId: number }, { orderId: number }>;
   const hooks: import('holdfast/webhooks').Webhooks;
   const acme: import('holdfast/webhooks').Endpoint;
+  const orders: import('holdfast/projections').EventLog;
+  const orderTotals: import('holdfast/projections').Projection;
   const pool: import('pg').Pool;
   const client: import('pg').PoolClient;
   const mail: {
