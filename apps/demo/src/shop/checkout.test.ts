@@ -92,11 +92,11 @@ describe('the checkouts of the demo', () => {
     const session = await kit.pool.connect();
     const broken = `UPDATE shop.stock SET free = free + $1 WHERE sku = 3`;
     await kit.pool.query(broken, [1]);
-    expect(await settleLeftovers(kit.pool, session)).toMatchObject({ sound: false });
+    expect(await settleLeftovers(kit.pool, kit.hf, session)).toMatchObject({ sound: false });
     expect((await said()).checkouts).toMatch(/^10: 6 completed, 2 undone/);
     await session.query('SELECT pg_advisory_unlock_all()');
     await kit.pool.query(broken, [-1]);
-    expect(await settleLeftovers(kit.pool, session)).toMatchObject({ sound: true });
+    expect(await settleLeftovers(kit.pool, kit.hf, session)).toMatchObject({ sound: true });
     session.release(true);
     expect(await report()).toMatchObject({ kept: true });
     expect((await said()).checkouts).toBe('2: 0 completed, 0 undone, 2 not over yet');
