@@ -16,6 +16,8 @@ const READ_BYTES = 64 * 1_024;
 /** Of one endpoint as many connections are kept as it may have requests at once. */
 const MOST_KEPT = 100;
 const IDLE_MS = 30_000;
+/** So many "wait" (1xx) may come before an answer. */
+const MOST_HINTS = 16;
 
 export interface Answer {
   /** Null: there was none. */
@@ -67,6 +69,9 @@ function wordsOf(error: unknown): string {
   return WORDS[code] ?? `the request failed (${code})`;
 }
 
+/** Adds to what is known of the answer. */
+type Take = (part: Partial<Answer>) => void;
+
 /** The request that is under way, to be stopped from outside. */
 interface Call {
   sent: http.ClientRequest | null;
@@ -78,16 +83,20 @@ const isStale = (request: http.ClientRequest, error: unknown) =>
   request.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((error as { code?: string }).code ?? '');
 
 export function newPoster({ guard, ca }: PosterOptions): Poster {
-  const keep = { keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS };
-  const agents = {
+  const agentsOf = (keep: http.AgentOptions) => ({
     'http:': new http.Agent(keep),
     'https:': new https.Agent({
       ...keep,
+      // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+      rejectUnauthorized: true,
       ...(ca !== undefined && { ca: [...rootCertificates, ...[ca].flat()] }),
     }),
-  };
+  });
+  const kept = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS });
+  /** Of connections that are used once. */
+  const fresh = agentsOf({ keepAlive: false });
 
-  function send(request: Request, call: Call, take: (part: Partial<Answer>) => void) {
+  function send(request: Request, call: Call, take: Take, agents = kept) {
     const { url, headers, body } = request;
     const secure = url.protocol === 'https:';
     return new Promise<void>((resolve, reject) => {
@@ -99,12 +108,22 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       call.sent = sent;
       sent.on('error', (error) => {
         if (!isStale(sent, error) || call.stopped) return reject(error);
-        // Nothing of an answer was read. A receiver that had taken it knows the id.
-        send(request, call, take).then(resolve, reject);
+        // Nothing of an answer was read. A receiver that had taken it knows the id. Once: others that are kept may be stale too.
+        send(request, call, take, fresh).then(resolve, reject);
       });
       sent.on('response', (response) => {
         take({ status: response.statusCode ?? null, headers: response.headers });
         read(response, take).then(resolve, reject);
+      });
+      // Nobody has asked for another protocol. Unheard, it would end the connection without an error, and nothing would end this.
+      sent.on('upgrade', ({ statusCode, headers: of }, socket) => {
+        socket.destroy();
+        take({ status: statusCode ?? null, headers: of });
+        resolve();
+      });
+      let hints = 0;
+      sent.on('information', () => {
+        if (++hints > MOST_HINTS) sent.destroy(new Error('no answer but hints'));
       });
       sent.end(body);
     });
@@ -127,7 +146,7 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       let answer: Answer = {
         ...{ status: null, headers: {}, text: '', error: null, timedOut: false, ms: 0 },
       };
-      const take = (part: Partial<Answer>) => {
+      const take: Take = (part) => {
         answer = { ...answer, ...part };
       };
       try {
@@ -140,17 +159,19 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       } finally {
         clearTimeout(timer);
         request.signal.removeEventListener('abort', stop);
+        // It answered before it had read everything, and may never read the rest.
+        if (call.sent?.writableFinished === false) call.sent.destroy();
       }
       return { ...answer, ms: Math.round(performance.now() - startedAt) };
     },
     close() {
-      for (const agent of Object.values(agents)) agent.destroy();
+      for (const of of [kept, fresh]) for (const agent of Object.values(of)) agent.destroy();
     },
   };
 }
 
 /** Reads to the end, or as far as is read. What came before an error is kept too. */
-function read(response: http.IncomingMessage, take: (part: Partial<Answer>) => void) {
+function read(response: http.IncomingMessage, take: Take) {
   return new Promise<void>((resolve, reject) => {
     let kept = Buffer.alloc(0);
     let bytes = 0;
