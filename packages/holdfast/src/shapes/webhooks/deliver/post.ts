@@ -82,19 +82,34 @@ interface Call {
 const isStale = (request: http.ClientRequest, error: unknown) =>
   request.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((error as { code?: string }).code ?? '');
 
-export function newPoster({ guard, ca }: PosterOptions): Poster {
-  const agentsOf = (keep: http.AgentOptions) => ({
-    'http:': new http.Agent(keep),
-    'https:': new https.Agent({
-      ...keep,
-      // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
-      rejectUnauthorized: true,
-      ...(ca !== undefined && { ca: [...rootCertificates, ...[ca].flat()] }),
-    }),
+const agentsOf = (keep: http.AgentOptions, ca: PosterOptions['ca']) => ({
+  'http:': new http.Agent(keep),
+  'https:': new https.Agent({
+    ...keep,
+    // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    rejectUnauthorized: true,
+    ...(ca !== undefined && { ca: [...rootCertificates, ...[ca].flat()] }),
+  }),
+});
+
+/** What comes instead of an answer. `ended`: nothing else will come. */
+function hearOthers(sent: http.ClientRequest, take: Take, ended: () => void): void {
+  // Nobody asked for another protocol. Unheard, it would end the connection without an error, and the request would hang.
+  sent.on('upgrade', ({ statusCode, headers }, socket) => {
+    socket.destroy();
+    take({ status: statusCode ?? null, headers });
+    ended();
   });
-  const kept = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS });
+  let hints = 0;
+  sent.on('information', () => {
+    if (++hints > MOST_HINTS) sent.destroy(new Error('no answer but hints'));
+  });
+}
+
+export function newPoster({ guard, ca }: PosterOptions): Poster {
+  const kept = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS }, ca);
   /** Of connections that are used once. */
-  const fresh = agentsOf({ keepAlive: false });
+  const fresh = agentsOf({ keepAlive: false }, ca);
 
   function send(request: Request, call: Call, take: Take, agents = kept) {
     const { url, headers, body } = request;
@@ -115,16 +130,7 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
         take({ status: response.statusCode ?? null, headers: response.headers });
         read(response, take).then(resolve, reject);
       });
-      // Nobody has asked for another protocol. Unheard, it would end the connection without an error, and nothing would end this.
-      sent.on('upgrade', ({ statusCode, headers: of }, socket) => {
-        socket.destroy();
-        take({ status: statusCode ?? null, headers: of });
-        resolve();
-      });
-      let hints = 0;
-      sent.on('information', () => {
-        if (++hints > MOST_HINTS) sent.destroy(new Error('no answer but hints'));
-      });
+      hearOthers(sent, take, resolve);
       sent.end(body);
     });
   }
