@@ -107,11 +107,9 @@ function hearOthers(sent: http.ClientRequest, take: Take, ended: () => void): vo
 }
 
 export function newPoster({ guard, ca }: PosterOptions): Poster {
-  const kept = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS }, ca);
-  /** Of connections that are used once. */
-  const fresh = agentsOf({ keepAlive: false }, ca);
+  const agents = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS }, ca);
 
-  function send(request: Request, call: Call, take: Take, agents = kept) {
+  function send(request: Request, call: Call, take: Take) {
     const { url, headers, body } = request;
     const secure = url.protocol === 'https:';
     return new Promise<void>((resolve, reject) => {
@@ -123,8 +121,8 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       call.sent = sent;
       sent.on('error', (error) => {
         if (!isStale(sent, error) || call.stopped) return reject(error);
-        // Nothing of an answer was read. A receiver that had taken it knows the id. Once: others that are kept may be stale too.
-        send(request, call, take, fresh).then(resolve, reject);
+        // Nothing of an answer was read. A receiver that had taken it knows the id.
+        send(request, call, take).then(resolve, reject);
       });
       sent.on('response', (response) => {
         take({ status: response.statusCode ?? null, headers: response.headers });
@@ -171,7 +169,7 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       return { ...answer, ms: Math.round(performance.now() - startedAt) };
     },
     close() {
-      for (const of of [kept, fresh]) for (const agent of Object.values(of)) agent.destroy();
+      for (const agent of Object.values(agents)) agent.destroy();
     },
   };
 }
