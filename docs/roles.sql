@@ -66,6 +66,9 @@ GRANT INSERT, DELETE, SELECT (endpoint_id, kind, expires_at), UPDATE (expires_at
   TO holdfast_producer;
 GRANT SELECT, INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_producer;
 
+-- Events: appends to logs.
+GRANT INSERT ON holdfast.event_log TO holdfast_producer;
+
 -- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO holdfast_worker;
@@ -78,6 +81,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.limits, holdfast.rates, holdfas
 -- And which job tells of a dead letter, which is written with the dead letter.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.on_dead_letter TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.dead_letter_hook TO holdfast_worker;
+-- Projections: it reads logs, prunes them and moves cursors. To make the queue "projectors" and the schemas of builds
+-- it needs the owner once (createQueue) and CREATE on the database.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.event_log, holdfast.projections, holdfast.projection_cursors,
+  holdfast.projection_stops, holdfast.projection_parked TO holdfast_worker;
+GRANT USAGE, SELECT ON SEQUENCE holdfast.event_log_position_seq TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.event_page TO holdfast_worker;
 -- It writes the ticks of schedules, and may make schedules as a producer does.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
@@ -131,6 +140,12 @@ GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfa
 -- Of webhooks everything but the secrets.
 GRANT SELECT ON holdfast.webhook_endpoints, holdfast.webhook_health, holdfast.webhook_log TO holdfast_viewer, holdfast_operator;
 GRANT SELECT (endpoint_id, kind, expires_at) ON holdfast.webhook_secrets TO holdfast_viewer, holdfast_operator;
+-- Projections, and how far behind they are. The operator lets stopped keys go on; to rebuild, promote and remove is for the worker.
+GRANT SELECT ON holdfast.event_log, holdfast.projections, holdfast.projection_cursors, holdfast.projection_stops,
+  holdfast.projection_parked TO holdfast_viewer, holdfast_operator;
+GRANT SELECT ON SEQUENCE holdfast.event_log_position_seq TO holdfast_viewer, holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.event_page TO holdfast_viewer, holdfast_operator;
+GRANT UPDATE (resume) ON holdfast.projection_stops TO holdfast_operator;
 -- How much of a limit is used.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_operator;
 

@@ -28,10 +28,11 @@ class Slot {
   start(overrides = {}) {
     const { clockMs, ...config } = { ...this.config, ...overrides };
     const name = `${this.name}.${++this.started}`;
-    const { folder, product: built, registerPort } = this.fleet.world;
+    const { folder, product: built, registerPort, shapes } = this.fleet.world;
     // The code that it runs: of this build, or of an older release.
     const product = config.product ?? built;
     const own = { ...config, product, name, folder, registerPort, url: this.line.url };
+    if (shapes) own.shapes = shapes.config;
     const clock = wrongClock(clockMs);
     const child = fork(`${ACTORS}${this.kind}.mjs`, [JSON.stringify(own)], {
       execArgv: [`--max-old-space-size=${HEAP_MB}`, ...clock.execArgv],

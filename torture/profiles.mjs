@@ -8,11 +8,14 @@ import { fleetFaults, limitFaults } from './faults/fleet.mjs';
 import { membershipFaults } from './faults/membership.mjs';
 import { networkFaults, workflowCuts } from './faults/network.mjs';
 import { poolerFaults } from './faults/pooler.mjs';
+import { shapeFaults } from './faults/shapes.mjs';
 import { upgradeCourse } from './faults/upgrade.mjs';
 import { workerFaults } from './faults/worker.mjs';
 import { makeOldSchema, OLD_RELEASE } from './old-release.mjs';
 import { pairOf } from './pair.mjs';
 import { poolerMissing, startPooler } from './pooler.mjs';
+import { closeShapes, healShapes, openShapes } from './shapes.mjs';
+import { WORKER_OPTIONS } from './world.mjs';
 
 /** Handlers that spin, abort, kill and fill the heap: a few in a thousand operations. */
 const CRASHING = { crashShare: 0.004 };
@@ -23,6 +26,8 @@ const SIDES = 48;
 const MANY = { sides: SIDES };
 /** Runs of workflows begin with either version, and every worker has bodies of both. */
 const FLOWS = { flows: 2 };
+/** Events that wait for the sink have a place in their worker, and must not take those of jobs. */
+const ROOMY = { options: { ...WORKER_OPTIONS, concurrency: 40 } };
 const byName = (faults, names) => faults.filter(({ name }) => names.includes(name));
 
 /**
@@ -35,7 +40,7 @@ const byName = (faults, names) => faults.filter(({ name }) => names.includes(nam
  * @property {(url: string, dist: string, queues: { name: string, ordering: string }[]) => Promise<void>} [makeSchema]
  * @property {(world: any, facts: { seed: string, seconds: number }) => Promise<void>} [course] what goes on beside the
  *   faults; the healing waits for its end
- * @property {(world: any) => Promise<void>} [prepare]
+ * @property {(world: any, history: any, seed: string) => Promise<void>} [prepare]
  * @property {(world: any) => void} [heal] beyond what the faults undo themselves
  * @property {(world: any) => Promise<void>} [close]
  * @property {() => string | null} [missing] why it cannot run here
@@ -91,6 +96,18 @@ export const PROFILES = {
     ],
     workerConfig: () => FLOWS,
     producerConfig: (n) => ({ flows: n === 1 ? 1 : 2 }),
+  },
+  shapes: {
+    faults: [
+      ...byName(workerFaults, ['kill', 'kill-most', 'freeze', 'stop', 'rolling-restart']),
+      ...byName(databaseFaults, ['terminate-backends', 'old-transaction']),
+      ...byName(networkFaults, ['reset', 'half-close', 'slow-commits', 'cut-answer-of-commit']),
+      ...shapeFaults,
+    ],
+    workerConfig: () => ROOMY,
+    prepare: openShapes,
+    heal: healShapes,
+    close: closeShapes,
   },
   pooler: {
     faults: [

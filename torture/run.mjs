@@ -76,7 +76,7 @@ export async function run(options) {
     makeSchema: profile.makeSchema,
   });
   try {
-    await profile.prepare?.(world, history);
+    await profile.prepare?.(world, history, seed);
     await populate(world, {
       ...{ producers, workers, seed },
       workerConfig: profile.workerConfig,

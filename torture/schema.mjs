@@ -9,6 +9,7 @@ export const SCHEMA = `
 CREATE SCHEMA torture;
 CREATE TABLE torture.orders (op text PRIMARY KEY, jobs integer NOT NULL);
 CREATE TABLE torture.effects (seq bigserial, job uuid NOT NULL, generation bigint NOT NULL, worker text NOT NULL);
+CREATE TABLE torture.publications (op text PRIMARY KEY, tenant text NOT NULL, type text NOT NULL, events jsonb NOT NULL);
 CREATE TABLE torture.flows (seq bigserial, run uuid NOT NULL, what text NOT NULL, version integer NOT NULL, facts jsonb);
 CREATE TABLE torture.witness (
   seq bigserial PRIMARY KEY,

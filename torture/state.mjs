@@ -1,5 +1,7 @@
 // The final state of the database, as the checker wants it: plain arrays, read once, after the drain.
+import { ENDPOINTS } from './actors/shapes.mjs';
 import { sqlUntil } from './server.mjs';
+import { shapeReads } from './shapes.mjs';
 
 const readsOf = (both) => ({
   /** Every job that exists: finished ones, and dead letters. */
@@ -33,9 +35,12 @@ const readsOf = (both) => ({
     FROM torture.witness ORDER BY seq`,
 });
 
-export async function readState({ server: { url }, queues }) {
-  const state = {};
-  const reads = readsOf((text) => queues.map(text).join(' UNION ALL '));
+export async function readState({ server: { url }, queues, shapes }) {
+  const state = { ...(shapes && { endpoints: ENDPOINTS }) };
+  const reads = {
+    ...readsOf((text) => queues.map(text).join(' UNION ALL ')),
+    ...(shapes && shapeReads),
+  };
   for (const [name, text] of Object.entries(reads))
     state[name] = await sqlUntil(url, text, [], 120_000);
   return state;

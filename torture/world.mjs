@@ -90,13 +90,14 @@ export function setRate(world, rate) {
   for (const slot of producers) slot.tell({ do: 'rate', rate: share }, { rate: share });
 }
 
-const unfinishedOf = ({ queues }) =>
+const unfinishedOf = ({ queues, shapes }) =>
   queues
     .map(
       (queue) => `SELECT id, type, status::text, claimed_by, partition_key, attempts, crashes,
     available_at, lease_expires_at, '${queue}' AS queue, payload
     FROM holdfast.${queue} WHERE status <> 'dead_letter'`,
     )
+    .concat(shapes?.unfinished ?? [])
     .join(' UNION ALL ');
 
 export const unfinished = (world) => sqlUntil(world.server.url, unfinishedOf(world));

@@ -120,7 +120,7 @@ export async function lag(url, { seconds, openTransaction }) {
 }
 
 /** A part of `npm run bench -- shapes`. `fresh` makes an empty database and returns its URL. */
-export async function projections({ fresh, size, figure, fact, say }) {
+export async function run({ fresh, size, figure, fact, say }) {
   say('projections: rebuild …');
   const rebuilt = await rebuildRate(await fresh(), size(400_000, 100_000));
   figure(

@@ -312,6 +312,9 @@ test(
     expect(text).toMatch(/checkouts +[1-9]\d*: [1-9]\d* completed, [1-9]\d* undone\n/);
     expect(text).toMatch(/charges +[1-9]\d*, and \d+ requests that came twice\n/);
     expect(text).toMatch(/approvals +[1-9]\d* taken, \d+ never given\n/);
+    expect(text).toMatch(/events +[1-9]\d* published in order, \d+ came twice\n/);
+    expect(text).toMatch(/webhooks +[1-9]\d* delivered and signed, \d+ came twice\n/);
+    expect(text).toMatch(/sales +[\d,.]+ of 8 customers, as SQL says\n/);
     expect(text).toMatch(/recoveries +1\n +killed +1, after \d+\.\d s\n/);
     expect(text).toContain('Nothing was lost');
     expect(text).toMatch(/an earlier run left [\d,]+ orders: 0 lost, 0 doubled/);

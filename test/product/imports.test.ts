@@ -105,7 +105,7 @@ const LEVEL_NAMES: Readonly<Record<number, string>> = {
 
 /** The rooms of inspect, each of which may import from those before it. */
 const INSPECT = [
-  ...['reading', 'fleet', 'queue', 'job', 'run', 'explain', 'projections', 'doctor'],
+  ...['reading', 'fleet', 'projections', 'queue', 'job', 'run', 'explain', 'doctor'],
   'audit.ts',
 ];
 

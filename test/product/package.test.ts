@@ -116,6 +116,7 @@ describe('the packages', () => {
     ['@holdfast/embedded', ['startEmbedded']],
     ['@holdfast/nest', ['HoldfastModule', 'InjectHoldfast', 'HOLDFAST', 'Handle', 'HandleMany']],
     ['holdfast/config', ['defineConfig']],
+    ['holdfast/projections', ['eventLog', 'project', 'projection', 'projections']],
     ['holdfast/outbox', ['outbox', 'relay', 'headersOf', 'Unavailable']],
     ['holdfast/outbox/http', ['httpSink']],
     ['holdfast/outbox/nats', ['natsSink']],

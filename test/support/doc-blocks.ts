@@ -36,6 +36,7 @@ const IMPORTS = [
   "import { github, receive, Refused, slack, standardWebhooks, stripe, type Received, type Verifier } from 'holdfast/receive';",
   "import { defineConfig } from 'holdfast/config';",
   "import { headersOf, outbox, relay, Unavailable, type Message, type Sink } from 'holdfast/outbox';",
+  "import { type EventLog, eventLog, type LoggedEvent, type NewEvent, project, projection, projections } from 'holdfast/projections';",
   "import { httpSink } from 'holdfast/outbox/http'; import { kafkaSink } from 'holdfast/outbox/kafka';",
   "import { natsSink } from 'holdfast/outbox/nats'; import { rabbitSink } from 'holdfast/outbox/rabbitmq';",
   "import { redisSink } from 'holdfast/outbox/redis';",
@@ -121,6 +122,16 @@ declare global {
       context: { tags: Record<string, string>; extra: Record<string, unknown>; fingerprint: string[] },
     ): string;
   };
+  const events: import('holdfast/outbox').Outbox<{ 'order.paid': { total: number } }>;
+  const sink: import('holdfast/outbox').Sink;
+  const broker: { send(data: unknown, headers: Record<string, string>): Promise<void> };
+  const nats: {
+    jetstream: import('holdfast/outbox/nats').JetStreamLike;
+    headers: () => import('holdfast/outbox/nats').NatsHeadersLike;
+  };
+  const redis: import('holdfast/outbox/redis').RedisLike;
+  const rabbit: import('holdfast/outbox/rabbitmq').RabbitConnectionLike;
+  const producer: import('holdfast/outbox/kafka').KafkaProducerLike;
   const kysely: import('kysely').Kysely<{ orders: { id: number }; receipts: { order_id: number } }>;
   const drizzle: import('drizzle-orm/node-postgres').NodePgDatabase;
   const knex: import('knex').Knex;

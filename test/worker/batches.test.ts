@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type pg from 'pg';
 import { beforeAll, beforeEach, describe, expect, expectTypeOf, test } from 'vitest';
 import { type BatchJob, DeadLetter, job, Snooze } from '../../packages/holdfast/src/index.js';
+import { clientBehind } from '../../packages/holdfast/src/postgres/connect/lent-client.js';
 import { drain } from '../../packages/testing/src/index.js';
 import { testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
@@ -520,12 +521,13 @@ describe('a transaction', () => {
         if (jobs.length < 2) return;
         behind?.fail(new Error('not this one'));
         await transaction(async (tx) => {
-          const query = tx.query.bind(tx) as (...args: unknown[]) => Promise<unknown>;
-          Object.assign(tx, {
+          const client = clientBehind(tx) as pg.PoolClient;
+          const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
+          Object.assign(client, {
             async query(...args: unknown[]) {
               const answer = await query(...args);
               if (args[0] !== 'COMMIT') return answer;
-              (tx as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
+              (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
               throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
             },
           });

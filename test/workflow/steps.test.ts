@@ -113,7 +113,7 @@ const parallel = runs.workflow('parallel', async (flow) => {
     flow.step('y', () => 'y'),
   ]);
   seen.push(winner as string);
-  await flow.sleep('another turn', 1);
+  await flow.sleep('another turn', 50);
   return winner;
 });
 

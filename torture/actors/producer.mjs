@@ -9,6 +9,7 @@ import { monotonicMs, openHistory } from '../history.mjs';
 import { randomOf } from '../random.mjs';
 import { drive } from './flows.mjs';
 import { definitions, KEYED, LIMITS, sideQueues } from './jobs.mjs';
+import { publishing } from './shapes.mjs';
 
 const config = JSON.parse(process.argv[2]);
 const { holdfast, job, workflow } = await import(pathToFileURL(config.product).href);
@@ -26,13 +27,14 @@ for (const event of ['unhandledRejection', 'uncaughtException']) {
   });
 }
 
-const pool = new pg.Pool({
-  connectionString: config.url,
-  max: 6,
-  connectionTimeoutMillis: 4_000,
-  query_timeout: 6_000,
-});
-pool.on('error', () => {});
+const limits = { connectionTimeoutMillis: 4_000, query_timeout: 6_000 };
+const poolOf = (max) => {
+  const made = new pg.Pool({ connectionString: config.url, max, ...limits });
+  // One that is cut off while its transaction waits says so to nobody else.
+  made.on('connect', (client) => client.on('error', () => {}));
+  return made.on('error', () => {});
+};
+const pool = poolOf(6);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const hf = holdfast({ connectionString: config.url, pool, logger: quiet, ...config.holdfast });
 
@@ -266,7 +268,15 @@ process.on('message', async (command) => {
 process.on('disconnect', () => process.exit(0));
 
 process.send({ kind: 'started' });
-await produce();
+const chance = randomOf(`${config.seed}/${config.name}/shapes`);
+await Promise.all([
+  produce(),
+  config.shapes &&
+    publishing({ hf, pool: poolOf(4), random: chance, history }, config, () => ({
+      rate,
+      stopping,
+    })),
+]);
 history.record('stopped', 'ok', {});
 await hf.close();
 await pool.end();

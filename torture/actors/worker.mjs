@@ -12,6 +12,7 @@ import { CALM, openHistory } from '../history.mjs';
 import { sessionName } from '../schema.mjs';
 import { bodies } from './flows.mjs';
 import { definitions } from './jobs.mjs';
+import { addShapes } from './shapes.mjs';
 
 const PROBE_MS = 400;
 const PROBE_LIMITS = { connectionTimeoutMillis: 1_000, query_timeout: 1_000 };
@@ -187,7 +188,8 @@ const SETTLED = new Set(['completed', 'failed', 'lost', 'released']);
 const worker = hf.worker({
   ...config.options,
   onEvent(event) {
-    if (SETTLED.has(event.kind)) {
+    // The checker of shapes asks for what arrived, and not for who settled it.
+    if (SETTLED.has(event.kind) && Object.hasOwn(jobs, event.type)) {
       const { kind, id, generation } = event;
       history.record('settle', 'ok', { how: kind, job: id, gen: generation });
     } else if (event.kind === 'started') {
@@ -231,6 +233,7 @@ for (const [type, definition] of Object.entries(jobs)) {
   if (type === 'checkout') worker.workflow(definition, bodies({ parcel: jobs.parcel, DeadLetter }));
   else worker.handle(definition, told(handlers[type] ?? waits));
 }
+if (config.shapes) await addShapes(worker, hf, config, history);
 process.on('disconnect', () => process.exit(0));
 process.channel?.unref();
 history.record('worker', 'invoke', { release: config.release ?? 'new' });

@@ -8,6 +8,7 @@ import { checkLimits } from './limits.mjs';
 import { checkLiveness } from './liveness.mjs';
 import { checkOrder } from './order.mjs';
 import { checkOwnership } from './ownership.mjs';
+import { checkShapes } from './shapes.mjs';
 import { checkUpgrade } from './upgrade.mjs';
 import { checkWorkflows } from './workflows.mjs';
 
@@ -21,6 +22,7 @@ export const CHECKS = {
   liveness: checkLiveness,
   upgrade: checkUpgrade,
   workflows: checkWorkflows,
+  shapes: checkShapes,
   evidence: checkEvidence,
 };
 

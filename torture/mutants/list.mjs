@@ -49,6 +49,8 @@ const FLOWS = {
   // Runs wait for signals and parcels: most end after the load.
   drainMs: 20_000,
 };
+/** Each publication goes to the sink, to the read model and to endpoints; all of it ends, but for the bug. */
+const SHAPES = { profile: 'shapes', seconds: 16, drainMs: 25_000, rate: 60 };
 const KILLS = { profile: 'worker', faults: ['kill', 'kill-most'] };
 
 /** @type {Mutant[]} */
@@ -531,5 +533,74 @@ export const MUTANTS = [
     },
     ...FLOWS,
     caughtBy: /^workflows: run .* of version 1 did .* in version 2/,
+  },
+  {
+    name: 'outbox: another id for each copy',
+    patches: { 'shapes/outbox/message.js': [['id: first ?? id,', 'id: crypto.randomUUID(),']] },
+    ...SHAPES,
+    faults: ['lost-answers-of-the-sink'],
+    caughtBy: /^shapes: event .* is at the sink under \d+ ids/,
+  },
+  {
+    name: 'outbox: the relay does not wait for the answer of the sink',
+    patches: {
+      'shapes/outbox/relay.js': [
+        [
+          'await until(signal, this.#sink.publish(message, options))',
+          'void this.#sink.publish(message, options).catch(() => until)',
+        ],
+      ],
+    },
+    ...SHAPES,
+    faults: ['sink-away'],
+    caughtBy: /^shapes: event .* was published and did not arrive at the sink/,
+  },
+  {
+    name: 'outbox: a queue without order',
+    patches: { 'shapes/outbox/outbox.js': [["ordering: 'key'", "ordering: 'none'"]] },
+    ...SHAPES,
+    faults: ['sink-away', 'lost-answers-of-the-sink'],
+    caughtBy: /^shapes: the sink: of .* arrived after/,
+  },
+  {
+    name: 'projections: a high-water mark, and not windows between snapshots',
+    patches: {
+      'schema/functions/events/event-page.sql.js': [
+        ['l.xid = x.xid AND', 'l.xid = x.xid AND false AND'],
+        ['l.xid <= mark AND', 'l.xid <= mark AND false AND'],
+      ],
+    },
+    ...SHAPES,
+    faults: ['slow-commits'],
+    caughtBy: /^shapes: event .* was applied 0 times/,
+  },
+  {
+    name: 'projections: the cursor moves whoever had moved it before',
+    patches: {
+      'shapes/projections/rows/cursor.js': [
+        [
+          'c.generation = $5::bigint\n  AND c.applied = $11::bigint AND ',
+          '($5::bigint + $11::bigint) IS NOT NULL AND ',
+        ],
+      ],
+      // Nor is it asked what was committed.
+      'shapes/projections/shard/turn.js': [
+        ['await take(db, names, holder, projectionId, number).catch(() => undefined)', 'cursor'],
+      ],
+    },
+    ...SHAPES,
+    faults: ['cut-answer-of-commit', 'reset'],
+    caughtBy: /^shapes: event .* was applied \d+ times/,
+  },
+  {
+    name: 'webhooks: what was held stays held',
+    patches: {
+      'shapes/webhooks/rows/deliveries.js': [
+        ['SET available_at = now(), wait_until', 'SET available_at = i.available_at, wait_until'],
+      ],
+    },
+    ...SHAPES,
+    faults: ['disabled-endpoint'],
+    caughtBy: /^shapes: .* never got/,
   },
 ];

@@ -7,6 +7,7 @@ import { closePool, isTransient } from 'holdfast/internal';
 import { Acts } from './acts.js';
 import type { DemoDatabase } from './database.js';
 import { Ending } from './ending.js';
+import { newsReport } from './events/report.js';
 import {
   figureLine,
   fleetLine,
@@ -15,9 +16,9 @@ import {
   recoveryText,
   reportLines,
   summaryLines,
+  toldLine,
   verdict,
 } from './figures.js';
-import type { Fleet } from './fleet/fleet.js';
 import { type Key, keyLine, readKeys } from './keys.js';
 import { type Opened, openDemo } from './opening.js';
 import type { Picture } from './picture.js';
@@ -42,10 +43,11 @@ export async function runDemo({ forMs }: DemoOptions, screen: Screen): Promise<n
   const ending = new Ending();
   const producer = new Producer(pool, hf);
   const outage = new Outage(opened.database, screen);
-  const show = showing(screen, fleet, ending);
+  const show = showing(screen, opened, ending);
   const watch = new Watch({
     pool,
     recoveries,
+    untold: async () => (await newsReport(pool, hf)).open,
     promised: () => ordersBefore + producer.promised,
     onPicture(picture) {
       outage.over();
@@ -84,7 +86,7 @@ interface Running {
 }
 
 async function close(opened: Opened, running: Running): Promise<number> {
-  const { dashboard, lab, database, pool, hf, fleet, recoveries } = opened;
+  const { dashboard, lab, database, pool, hf, receivers, fleet, recoveries } = opened;
   const { producer, watch, ending, screen, restore } = running;
   const asked = ending.hurry.aborted;
   screen.say(
@@ -104,11 +106,13 @@ async function close(opened: Opened, running: Running): Promise<number> {
   const till = await readTill(pool);
   screen.print(`  ${'till counted'.padEnd(16)}`, tillText(till));
   const [checkouts, office] = [await checkoutReport(pool), await officeReport(pool)];
-  for (const report of [office, checkouts])
+  const news = await newsReport(pool, hf);
+  for (const report of [office, checkouts, news])
     for (const line of reportLines(report)) screen.print(...line);
-  const evidence = { proof: picture.proof, checkouts, office, till };
+  const evidence = { proof: picture.proof, checkouts, office, news, till };
   screen.print();
   screen.print(verdict(evidence));
+  receivers.close();
   await dashboard.close();
   await hf.close();
   await closePool(pool, CLOSE_MS);
@@ -117,10 +121,15 @@ async function close(opened: Opened, running: Running): Promise<number> {
 }
 
 /** On a terminal the figures stay in place; elsewhere they come by every few seconds. */
-function showing(screen: Screen, fleet: Fleet, ending: Ending): (picture: Picture) => void {
+function showing(
+  screen: Screen,
+  { fleet, receivers }: Opened,
+  ending: Ending,
+): (picture: Picture) => void {
   let next = performance.now() + LINE_EVERY_MS;
   return (picture) => {
-    const below: Span[][] = [[], [...figureLine(picture), rateSpan(picture)]];
+    const told = toldLine(receivers.heard);
+    const below: Span[][] = [[], [...figureLine(picture), rateSpan(picture)], told];
     if (!ending.over.aborted) below.push(fleetLine(fleet.members, picture.seen), keyLine());
     screen.keep(below);
     if (screen.live || ending.hurry.aborted || performance.now() < next) return;

@@ -3,6 +3,7 @@
  * the end. Every line fits a terminal of 80 columns until the figures have six digits.
  */
 import type { Overview } from 'holdfast/internal';
+import type { Receivers } from './events/receivers.js';
 import type { Member } from './fleet/member.js';
 import { MISHAPS, type Recoveries, type Recovery } from './fleet/recoveries.js';
 import { deadLetters, type Picture, waiting } from './picture.js';
@@ -31,6 +32,11 @@ export function figureLine({ proof, seen }: Picture): Span[] {
   if (outOfOrder > 0) line.push(', out of order ', none(outOfOrder));
   return line;
 }
+
+/** Requests that the receivers took. */
+export const toldLine = ({ events, webhooks }: Receivers['heard']): Span[] => [
+  `told ${count(events)} events and ${count(webhooks)} webhooks`,
+];
 
 export const rateSpan = ({ perSecond }: Picture): Span => `, ${Math.round(perSecond)}/s`;
 
@@ -92,19 +98,21 @@ export interface Evidence {
   readonly proof: Proof;
   readonly checkouts: Report;
   readonly office: Report;
+  readonly news: Report;
   readonly till: Till;
 }
 
-export function isProven({ proof, checkouts, office, till }: Evidence): boolean {
-  return holds(proof) && checkouts.kept && office.kept && till.twice === 0;
+export function isProven({ proof, checkouts, office, news, till }: Evidence): boolean {
+  return holds(proof) && checkouts.kept && office.kept && news.kept && till.twice === 0;
 }
 
-export function verdict({ proof, checkouts, office, till }: Evidence): Span {
+export function verdict({ proof, checkouts, office, news, till }: Evidence): Span {
   if (!holds(proof))
     return ['THE PROOF FAILED: see lost, doubled effects and out of order above.', 'bad'];
   if (!checkouts.kept)
     return ['THE PROOF FAILED: a checkout did something twice, or left something undone.', 'bad'];
   if (!office.kept) return ['THE PROOF FAILED: a limit of the back office did not hold.', 'bad'];
+  if (!news.kept) return ['THE PROOF FAILED: see events, webhooks and sales above.', 'bad'];
   if (till.twice > 0)
     return ['THE PROOF FAILED: the till was counted twice for one tick of its schedule.', 'bad'];
   return ['Nothing was lost, nothing was done twice, and every order was kept in order.', 'good'];

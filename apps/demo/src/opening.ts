@@ -8,6 +8,8 @@ import { plainPool } from 'holdfast/internal';
 import type pg from 'pg';
 import { type DemoDashboard, openDashboard } from './dashboard.js';
 import { type DemoDatabase, openDatabase } from './database.js';
+import { openHooks } from './events/news.js';
+import { openReceivers, type Receivers } from './events/receivers.js';
 import { Fleet } from './fleet/fleet.js';
 import { Recoveries } from './fleet/recoveries.js';
 import { DemoLab } from './lab.js';
@@ -27,6 +29,7 @@ export interface Opened {
   readonly database: DemoDatabase;
   readonly pool: pg.Pool;
   readonly hf: Holdfast;
+  readonly receivers: Receivers;
   readonly fleet: Fleet;
   readonly recoveries: Recoveries;
   /** Orders that were there before this run. */
@@ -50,25 +53,28 @@ export async function openDemo(screen: Screen): Promise<Opened> {
   await hf.migrate();
   await openShop(pool, hf);
   await openTill(pool, hf);
+  const receivers = await openReceivers(pool);
   dashboard.show(hf);
   say('the tables are there: holdfast.orders for jobs, shop.orders for orders');
   // It stays connected until the end: its lock tells another demo that this one is running.
   const session = await pool.connect();
-  const leftovers = await settleLeftovers(pool, session);
+  const leftovers = await settleLeftovers(pool, hf, session);
   tellLeftovers(leftovers, say);
   // Counted from zero by a run that is alone.
   if (!leftovers.shared) await pool.query('TRUNCATE shop.office, shop.tills');
   const recoveries = new Recoveries();
-  const fleet = new Fleet({ databaseUrl: database.url, recoveries, say });
+  const urls = { databaseUrl: database.url, receiversUrl: receivers.url };
+  const fleet = new Fleet({ ...urls, recoveries, say });
   say(`starting ${WORKERS} worker processes`);
-  await Promise.all(Array.from({ length: WORKERS }, () => fleet.add()));
+  const workers = Array.from({ length: WORKERS }, () => fleet.add());
+  await Promise.all([openHooks(hf, receivers.url), ...workers]);
   say('they are registered, and share the keys');
   screen.print();
   screen.print(`  dashboard   ${dashboard.url}`);
   screen.print(`  psql        psql '${database.shownUrl}'`);
   screen.print();
   const ordersBefore = leftovers.kept.orders;
-  return { dashboard, lab, database, pool, hf, fleet, recoveries, ordersBefore };
+  return { dashboard, lab, database, pool, hf, receivers, fleet, recoveries, ordersBefore };
 }
 
 function tellLeftovers(

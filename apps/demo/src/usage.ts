@@ -10,8 +10,8 @@ export const USAGE = `Usage: npm start [-- --for TIME]
 
 A small shop on an embedded Postgres, and a fleet of four worker processes that
 you can kill, freeze and cut off. At the end it says what it proved; the exit
-code is 0 only if nothing was lost, nothing was doubled, order was kept and
-every limit of the back office held.
+code is 0 only if nothing was lost, nothing was doubled, order was kept, every
+limit of the back office held, and events, webhooks and sales are as the orders.
 
   --for TIME   end after so long, such as 20s or 5m; default: until q or Ctrl-C
   --help       this text

@@ -15,6 +15,8 @@ import { type Proof, prove } from './shop/proof.js';
 export interface WatchDeps {
   readonly pool: pg.Pool;
   readonly recoveries: Recoveries;
+  /** How much the shop has still to tell. */
+  readonly untold: () => Promise<number>;
   /** Orders that must be there. */
   readonly promised: () => number;
   readonly onPicture: (picture: Picture) => void;
@@ -64,7 +66,7 @@ export class Watch {
     let [before, changedAt] = [-1, 0];
     while (performance.now() < deadline && !hurry.aborted) {
       const seen = await this.#lookPatiently();
-      const left = unfinished(seen);
+      const left = unfinished(seen) + (await this.#deps.untold().catch(() => 1));
       const recovering = this.#deps.recoveries.open.length > 0;
       if (left === 0 && !recovering) return;
       const busy = recovering || isBusy(seen);

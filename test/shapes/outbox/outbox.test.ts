@@ -125,8 +125,8 @@ describe('an outbox', () => {
   test('keeps the order of each key, with one message of a key under way, and keys side by side', async () => {
     const events = await newOutbox();
     const receiver = await startReceiver();
-    const keys = Array.from({ length: 20 }, (_, n) => `order:${n}`);
-    await events.publish(keys.flatMap((key) => line(key, 15)));
+    const keys = Array.from({ length: 12 }, (_, n) => `order:${n}`);
+    await events.publish(keys.flatMap((key) => line(key, 10)));
     let [open, most] = [0, 0];
     receiver.answer = async () => {
       most = Math.max(most, ++open);
@@ -135,12 +135,12 @@ describe('an outbox', () => {
       return 204;
     };
     const { relay } = relaying(events, httpSink({ url: receiver.url }));
-    await ends(events, 300);
-    const inOrder = Array.from({ length: 15 }, (_, n) => n);
+    await ends(events, 120);
+    const inOrder = Array.from({ length: 10 }, (_, n) => n);
     for (const key of keys) expect(numbers(receiver.got, key)).toEqual(inOrder);
     expect(receiver.mostAtOnce).toBe(1);
     expect(most).toBeGreaterThan(5);
-    expect(relay.stats()).toMatchObject({ published: 300, faults: 0, refused: 0, downMs: null });
+    expect(relay.stats()).toMatchObject({ published: 120, faults: 0, refused: 0, downMs: null });
   });
 
   test('refuses what is no event, and writes nothing then', async () => {
@@ -204,7 +204,7 @@ describe('a fault of the broker', () => {
     const events = await newOutbox();
     const receiver = await startReceiver();
     receiver.answer = ({ body }, count) =>
-      (body as { n: number }).n % 3 === 0 && count < 3 ? how() : 204;
+      (body as { n: number }).n === 2 && count < 3 ? how() : 204;
     await events.publish([...line('a', 7), ...line('b', 7)]);
     relaying(events, httpSink({ url: receiver.url }));
     await ends(events, 14);

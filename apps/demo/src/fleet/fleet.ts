@@ -3,7 +3,7 @@
  * off are for a while: then the worker comes back by itself, and finds out what it missed.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Member } from './member.js';
+import { Member, type MemberUrls } from './member.js';
 import type { Mishap, Recoveries } from './recoveries.js';
 
 /** Twice what it takes to be missed; see the times in worker.ts. */
@@ -12,8 +12,7 @@ export const AWAY_MS = 15_000;
 export const MOST_MEMBERS = 5;
 const STOP_MS = 10_000;
 
-export interface FleetDeps {
-  readonly databaseUrl: string;
+export interface FleetDeps extends MemberUrls {
   readonly recoveries: Recoveries;
   readonly say: (text: string) => void;
 }
@@ -41,7 +40,7 @@ export class Fleet {
 
   /** Resolves when it is registered. */
   async add(): Promise<Member> {
-    const member = await Member.start(++this.#last, this.#deps.databaseUrl, {
+    const member = await Member.start(++this.#last, this.#deps, {
       reregistered: ({ number }) =>
         this.#say(`worker ${number} finds that it was given up, and goes on under a new id`),
       drained: ({ number }) => this.#say(`worker ${number} has drained and left`),

@@ -13,6 +13,12 @@ import type { WorkerNews } from './worker.js';
 
 export type Condition = 'starting' | 'runs' | 'frozen' | 'cut off' | 'draining' | 'gone';
 
+export interface MemberUrls {
+  readonly databaseUrl: string;
+  /** Of those whom the shop tells what happens. */
+  readonly receiversUrl: string;
+}
+
 export interface MemberEvents {
   /** It was taken for dead, has noticed, and goes on under a new id. */
   reregistered(member: Member): void;
@@ -43,17 +49,21 @@ export class Member {
   #said = '';
   #wake: (() => void) | null = null;
 
-  static async start(number: number, databaseUrl: string, events: MemberEvents): Promise<Member> {
-    return new Member(number, await openLine(databaseUrl), events);
+  static async start(
+    number: number,
+    { databaseUrl, receiversUrl }: MemberUrls,
+    events: MemberEvents,
+  ): Promise<Member> {
+    return new Member(number, await openLine(databaseUrl), receiversUrl, events);
   }
 
-  private constructor(number: number, line: Line, events: MemberEvents) {
+  private constructor(number: number, line: Line, receiversUrl: string, events: MemberEvents) {
     this.number = number;
     this.#line = line;
     this.#events = events;
     this.#process = fork(SCRIPT, [String(number)], {
       // Not as an argument: everybody can read those, and a URL has a password.
-      env: { ...process.env, DATABASE_URL: line.url },
+      env: { ...process.env, DATABASE_URL: line.url, RECEIVERS_URL: receiversUrl },
       execArgv: [],
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });

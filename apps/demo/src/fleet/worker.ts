@@ -10,8 +10,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkerEvent } from 'holdfast';
 import { holdfast } from 'holdfast';
 import { closePool, defaultLogger, plainPool } from 'holdfast/internal';
+import { announce, handleNews, shipped } from '../events/news.js';
 import { handleCheckout } from '../shop/checkout.js';
-import { DUTIES, handlerOf, poison } from '../shop/jobs.js';
+import { DUTIES, handlerOf, poison, shipment } from '../shop/jobs.js';
 import { handleOffice } from '../shop/office.js';
 import { recordEffect } from '../shop/shop.js';
 import { countOrders, countTill } from '../shop/till.js';
@@ -56,7 +57,10 @@ const call = (signal: AbortSignal) =>
 for (const duty of [...DUTIES, poison]) {
   const handler = handlerOf(duty, {
     call,
-    record: (tx, done) => recordEffect(tx, { ...done, worker: number }),
+    async record(tx, done) {
+      await recordEffect(tx, { ...done, worker: number });
+      if (duty === shipment) await announce(tx, hf, [shipped(done)]);
+    },
   });
   worker.handle(duty.job, handler);
 }
@@ -64,9 +68,11 @@ for (const duty of [...DUTIES, poison]) {
 handleOffice(worker, { pool, call });
 handleCheckout(worker, { pool, hf, call });
 worker.handle(countTill, countOrders);
+await handleNews(worker, hf, process.env.RECEIVERS_URL as string);
 
 process.once('SIGTERM', () => void worker.stop());
 void worker.run().then(async () => {
+  await hf.close();
   await closePool(pool, CLOSE_MS);
   process.removeAllListeners('disconnect');
   process.disconnect();

@@ -48,7 +48,7 @@ async function done(orders: number, giveUp = false): Promise<void> {
 test('finished orders are cleared away with their archive; waiting ones are kept', async () => {
   await done(3);
   await placeOrders(db.pool, db.hf, 2);
-  const { shared, found, kept } = await settleLeftovers(db.pool, await session());
+  const { shared, found, kept } = await settleLeftovers(db.pool, db.hf, await session());
   expect(shared).toBe(false);
   expect(found).toMatchObject({ orders: 5, lost: 0 });
   expect(kept).toMatchObject({ orders: 2, completed: 0, lost: 0 });
@@ -59,7 +59,7 @@ test('finished orders are cleared away with their archive; waiting ones are kept
 test('dead letters of an earlier run are discarded, and their orders with them', async () => {
   await done(2, true);
   expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(2);
-  const { kept } = await settleLeftovers(db.pool, await session());
+  const { kept } = await settleLeftovers(db.pool, db.hf, await session());
   expect(kept).toMatchObject({ orders: 0, accepted: 0, completed: 0, lost: 0 });
   expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(0);
 });
@@ -69,7 +69,7 @@ test('an order whose first job is a dead letter goes on, and nothing of it count
   const [order] = await db.rows<{ id: string }>('SELECT id FROM shop.orders');
   const { id } = await db.hf.enqueue(shipment.job, { orderId: Number(order?.id), step: 9 });
   await db.rows('INSERT INTO shop.steps VALUES ($1, $2, 9)', [id, order?.id]);
-  const { kept } = await settleLeftovers(db.pool, await session());
+  const { kept } = await settleLeftovers(db.pool, db.hf, await session());
   expect(kept).toMatchObject({ orders: 1, lost: 0 });
   expect(await db.rows('SELECT FROM holdfast.orders')).toHaveLength(1);
   expect(await db.rows('SELECT FROM holdfast.orders_archive')).toHaveLength(0);
@@ -78,7 +78,7 @@ test('an order whose first job is a dead letter goes on, and nothing of it count
 test('what the proof does not accept is kept as it is', async () => {
   await done(2);
   await db.rows('UPDATE shop.effects SET commits = 2 WHERE step = 1');
-  const { found, kept } = await settleLeftovers(db.pool, await session());
+  const { found, kept } = await settleLeftovers(db.pool, db.hf, await session());
   expect(found.doubled).toBe(2);
   expect(kept).toEqual(found);
 });
@@ -87,7 +87,7 @@ test('while another demo runs nothing is cleared away', async () => {
   await done(1);
   const first = await session();
   await first.query(`SELECT pg_advisory_lock_shared(hashtext('holdfast demo'))`);
-  const { shared, found, kept } = await settleLeftovers(db.pool, await session());
+  const { shared, found, kept } = await settleLeftovers(db.pool, db.hf, await session());
   expect(shared).toBe(true);
   expect(kept).toEqual(found);
   expect(kept.orders).toBe(1);

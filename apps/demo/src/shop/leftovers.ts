@@ -5,8 +5,11 @@
  * just now: then all is left as it is, and both see the figures of both.
  */
 
+import type { Holdfast } from 'holdfast';
 import { discard, engineExecutor, pruneArchiveOlder } from 'holdfast/internal';
 import type pg from 'pg';
+import { NEWS_QUEUES } from '../events/news.js';
+import { newsReport } from '../events/report.js';
 import { CHECKOUTS } from './checkout.js';
 import { checkoutReport } from './checkout-report.js';
 import { QUEUE } from './jobs.js';
@@ -15,6 +18,7 @@ import { holds, type Proof, prove } from './proof.js';
 
 const ORDERS = { schema: 'holdfast', queue: QUEUE } as const;
 const PRUNE_ROWS = 20_000;
+const QUEUES = [QUEUE, REPORTS, CHECKOUTS, 'inbox', ...NEWS_QUEUES];
 
 const TRY_ALONE = `SELECT pg_try_advisory_lock(hashtext('holdfast demo')) AS alone`;
 const TAKE_PART = `SELECT pg_advisory_lock_shared(hashtext('holdfast demo'))`;
@@ -51,6 +55,23 @@ WITH over AS (
 UPDATE shop.stock AS s SET pieces = s.pieces - o.sold
 FROM (SELECT sku, sum(reserved) AS sold FROM over GROUP BY sku) AS o WHERE o.sku = s.sku`;
 
+/** What was heard is told; the books keep what the read model has counted of it. */
+const CLEAR_NEWS = `
+WITH over AS (
+  DELETE FROM shop.messages AS m
+  WHERE NOT EXISTS (SELECT FROM holdfast.outbox AS i WHERE i.id = m.job_id)
+    AND NOT EXISTS (SELECT FROM holdfast.webhooks AS i WHERE i.id = m.job_id)
+    AND NOT EXISTS (SELECT FROM holdfast.webhooks_ordered AS i WHERE i.id = m.job_id)
+  RETURNING m.*
+), heard AS (
+  DELETE FROM shop.heard
+)
+INSERT INTO shop.books AS b (customer, orders, cents, parcels)
+SELECT o.customer, count(*) FILTER (WHERE o.step = 0), sum(o.cents), count(*) FILTER (WHERE o.step > 0)
+FROM over AS o WHERE o.place = 'events' GROUP BY o.customer
+ON CONFLICT (customer) DO UPDATE SET orders = b.orders + excluded.orders,
+  cents = b.cents + excluded.cents, parcels = b.parcels + excluded.parcels`;
+
 export interface Leftovers {
   /** Another demo is running on this database. */
   readonly shared: boolean;
@@ -63,12 +84,17 @@ export interface Leftovers {
 }
 
 /** `session` keeps the lock for as long as it is connected. */
-export async function settleLeftovers(pool: pg.Pool, session: pg.PoolClient): Promise<Leftovers> {
+export async function settleLeftovers(
+  pool: pg.Pool,
+  hf: Holdfast,
+  session: pg.PoolClient,
+): Promise<Leftovers> {
   const { rows } = await session.query<{ alone: boolean }>(TRY_ALONE);
   const alone = rows[0]?.alone ?? false;
   try {
     const found = await prove(pool);
-    const sound = holds(found) && (await checkoutReport(pool)).kept;
+    const [checkouts, news] = [await checkoutReport(pool), await newsReport(pool, hf)];
+    const sound = holds(found) && checkouts.kept && news.kept;
     if (!alone || !sound) return { shared: !alone, sound, found, kept: found };
     await clear(pool);
     return { shared: false, sound, found, kept: await prove(pool) };
@@ -95,7 +121,8 @@ async function clear(pool: pg.Pool): Promise<void> {
     dead.rows.map((row) => row.id),
   );
   await pool.query(CLEAR_CHECKOUTS);
-  for (const queue of [QUEUE, REPORTS, CHECKOUTS, 'inbox']) {
+  await pool.query(CLEAR_NEWS);
+  for (const queue of QUEUES) {
     const names = { ...ORDERS, queue };
     while ((await pruneArchiveOlder(db, names, 0, PRUNE_ROWS)).found === PRUNE_ROWS);
   }

@@ -1,6 +1,7 @@
 /**
- * The shop: its queue, its tables, and how an order is placed. The order, the jobs that it needs, the list of these,
- * its checkout and what it sets off in the back office are one transaction: either the shop has taken on all of it, or nothing happened.
+ * The shop: its queue, its tables, and how an order is placed. The order, the jobs that it needs, the list of these, its
+ * checkout, what it sets off in the back office and who is told of it are one transaction: either the shop has taken on all
+ * of it, or nothing happened.
  *
  * An effect can stand there once per job. An attempt that commits a second time is not refused,
  * since that would hide it: it is counted, and the proof finds it.
@@ -9,6 +10,7 @@
 import type { Holdfast } from 'holdfast';
 import { withTransaction } from 'holdfast/internal';
 import type pg from 'pg';
+import { announce, openNews, paid } from '../events/news.js';
 import { openCheckouts, placeCheckouts } from './checkout.js';
 import { jobsOf, type OrderOptions, QUEUE, type Step } from './jobs.js';
 import { officeJobsOf, openOffice } from './office.js';
@@ -40,8 +42,7 @@ CREATE TABLE IF NOT EXISTS shop.effects (
 export async function openShop(pool: pg.Pool, hf: Holdfast): Promise<void> {
   await hf.createQueue(QUEUE, { ordering: 'key' });
   await pool.query(TABLES);
-  await openOffice(pool, hf);
-  await openCheckouts(pool, hf);
+  await Promise.all([openOffice(pool, hf), openCheckouts(pool, hf), openNews(pool, hf)]);
 }
 
 const NEW_ORDERS = `
@@ -71,6 +72,7 @@ export function placeOrders(
     ]);
     await placeCheckouts(tx, hf, ids);
     for (const list of officeJobsOf(ids)) await hf.enqueueMany(list, { tx });
+    await announce(tx, hf, ids.map(paid));
     return ids;
   });
 }

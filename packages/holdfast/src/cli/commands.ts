@@ -2,6 +2,7 @@
 import { type Command, command, flag, text, texts } from './command.js';
 import { IMPORT_COMMANDS } from './commands/import/import-commands.js';
 import { ACT, ASKING, BULK, FILTERS, LIST, QUEUE, REASON, STATUS } from './parse/filters.js';
+import { PROJECTION_COMMANDS } from './projection-commands.js';
 import { QUEUE_COMMANDS } from './queue-commands.js';
 import { WEBHOOK_COMMANDS } from './webhook-commands.js';
 import { WORKFLOW_COMMANDS } from './workflow-commands.js';
@@ -128,6 +129,7 @@ export const COMMANDS: readonly Command[] = [
   command('dead-letters retry [ID...]', 'as jobs retry', RETRY),
   command('dead-letters discard [ID...]', 'as jobs discard', DISCARD),
   ...WORKFLOW_COMMANDS,
+  ...PROJECTION_COMMANDS,
   ...QUEUE_COMMANDS,
   ...WEBHOOK_COMMANDS,
   command('top', 'queues, rates and workers, live; q or Ctrl-C ends it', {

@@ -175,6 +175,16 @@ export const DATABASE_METRICS = {
     oldest_wait_age_seconds: 'How long the run of a workflow has waited that has waited longest.',
   }),
   ...gauges(
+    { labels: ['projection', 'version', 'state'] },
+    {
+      projection_lag_events:
+        'Events that a build of a projection has not read: counted up to 100 in a shard, beyond that estimated.',
+      projection_lag_seconds:
+        'How long ago the oldest of these events was written; 0 when there is none.',
+      projection_stopped_keys: 'Keys that stopped at an event which could not be applied.',
+    },
+  ),
+  ...gauges(
     { labels: ['status'] },
     {
       workers:

@@ -85,6 +85,12 @@ export class DatabaseGauges {
       if (oldestMs !== null)
         largest(families.oldest_wait_age_seconds.at(queue, workflow), oldestMs / 1000);
     }
+    for (const one of gauges.projections) {
+      const of = [one.name, String(one.version), one.state] as const;
+      families.projection_lag_events.at(...of).add(one.events);
+      largest(families.projection_lag_seconds.at(...of), one.lagMs / 1000);
+      families.projection_stopped_keys.at(...of).add(one.stopped);
+    }
     for (const [status, count] of Object.entries(workers ?? {}))
       families.workers.at(status).set(count);
     for (const { queue, type, jobs } of unhandled)

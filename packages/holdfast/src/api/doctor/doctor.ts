@@ -28,6 +28,7 @@ import {
   judgeMaintenanceLock,
   readMaintenanceLock,
 } from '../../inspect/doctor/locks.js';
+import { judgeProjections } from '../../inspect/doctor/projections.js';
 import { judgeQueues, judgeSchedules, judgeWorkers } from '../../inspect/doctor/queues.js';
 import { judgeRights } from '../../inspect/doctor/rights.js';
 import { judgeLine, judgeServer, type Server } from '../../inspect/doctor/server.js';
@@ -47,6 +48,7 @@ import { recentAttempts } from '../../inspect/fleet/reports.js';
 import { findUnhandled } from '../../inspect/fleet/unhandled.js';
 import { isLive, listWorkers, saysOf, type WorkerRow } from '../../inspect/fleet/workers.js';
 import { commonError, findPoison } from '../../inspect/job/failures.js';
+import { lagOf } from '../../inspect/projections/lag.js';
 import { overdueMs } from '../../inspect/queue/oldest.js';
 import {
   type Overview,
@@ -93,6 +95,10 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   round.add([...judgeServer(server, limits), ...judgeSettings(settings)]);
   const migrated = await judgeSchema(target, round);
   if (migrated) await round.check('rights', (db) => judgeRights(db, schema));
+  if (migrated)
+    await round.check('projections', async (db) =>
+      judgeProjections(await lagOf(db, { schema, queue: 'inbox' }, null)),
+    );
   const seen = migrated ? await look(target, round) : null;
   const leaseMs = shortest(seen, 'leaseMs', 90_000);
   round.add(judgeLine(line, limits, leaseMs, shortest(seen, 'heartbeatMs', 10_000)));

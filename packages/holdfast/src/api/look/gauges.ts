@@ -5,6 +5,7 @@
  */
 import type pg from 'pg';
 import { findUnhandled } from '../../inspect/fleet/unhandled.js';
+import { lagOf } from '../../inspect/projections/lag.js';
 import {
   type BasicGauges,
   type Gauges,
@@ -58,7 +59,7 @@ export function gaugesReader(
   const read = (barred: readonly MissingGrant[]) =>
     reading(pool(), (db, part) => readGauges(db, schema, part, barred), { schema, ...LIMITS });
 
-  async function basic(): Promise<Omit<Gauges, 'unhandled' | 'runs'>> {
+  async function basic(): Promise<Omit<Gauges, 'unhandled' | 'runs' | 'projections'>> {
     try {
       const gauges = await read([]);
       const denied = gauges.unread.find(({ error }) => isDenied(error));
@@ -71,6 +72,17 @@ export function gaugesReader(
       return { ...(await read(missingGrants)), missingGrants };
     }
   }
+
+  /** Of little use to most, so they do not spoil the rest of a scrape. */
+  const projectionLags = () =>
+    reading(pool(), (db) => lagOf(db, { schema, queue: 'inbox' }, null), {
+      schema,
+      ...LIMITS,
+    }).catch((error) => {
+      if (isOutage(error)) throw error;
+      if (!isDenied(error)) say(null, error);
+      return [];
+    });
 
   return async () => {
     try {
@@ -87,7 +99,8 @@ export function gaugesReader(
           : await runGauges(pool(), schema, readable);
       const all = [...gauges.unread, ...unread, ...unreadRuns];
       for (const { queue, error } of all) if (!isDenied(error)) say(queue, error);
-      return { ...gauges, unhandled, runs, unread: all };
+      const projections = await projectionLags();
+      return { ...gauges, unhandled, runs, projections, unread: all };
     } catch (error) {
       say(null, error);
       throw error;

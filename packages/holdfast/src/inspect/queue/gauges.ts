@@ -1,7 +1,9 @@
 /** The figures of a scrape. It asks what the status asks, so that a graph and the command line agree. */
+
 import { isOutage } from '../../postgres/connect/transient.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { listWorkers, stateOf } from '../fleet/workers.js';
+import type { ProjectionLag } from '../projections/lag.js';
 import type { Part } from '../reading/reading.js';
 import type { MissingGrant } from '../reading/rights.js';
 import { countByStatus, EXACT_ROWS } from './counts.js';
@@ -94,6 +96,8 @@ export interface Gauges {
   readonly unhandled: readonly UnhandledJobs[];
   /** Of the workflows that workers have registered. */
   readonly runs: readonly RunGauges[];
+  /** Builds of projections, where this user may read them. */
+  readonly projections: readonly ProjectionLag[];
   /** What this user may not read, and what is left out for it. */
   readonly missingGrants: readonly MissingGrant[];
   /** Of the worker that has been silent for longest and is not dead; null when there is none. */
@@ -105,7 +109,7 @@ function ageMs(at: string, since: string | null): number | null {
 }
 
 /** The part that is read in one transaction. */
-export type BasicGauges = Omit<Gauges, 'unhandled' | 'runs' | 'missingGrants'>;
+export type BasicGauges = Omit<Gauges, 'unhandled' | 'runs' | 'projections' | 'missingGrants'>;
 
 /** One question after the other: a scrape is in no hurry. A queue that cannot be read is named. `unreadable`: to leave alone. */
 export async function readGauges(

@@ -29,6 +29,7 @@ export interface Lent {
 
 /** `what`: of errors, such as `the transaction of job 9182`. */
 export function lend(client: pg.PoolClient, what: string): Lent {
+  const send = client.query.bind(client) as (...given: unknown[]) => unknown;
   let isOver = false;
   const refused = (query: unknown): HoldfastError | null => {
     if (isOver)
@@ -43,7 +44,7 @@ export function lend(client: pg.PoolClient, what: string): Lent {
   };
   const query = (...given: unknown[]) => {
     const error = refused(given[0]);
-    if (!error) return (client.query as (...all: unknown[]) => unknown).apply(client, given);
+    if (!error) return send(...given);
     const callback = given.at(-1);
     if (typeof callback !== 'function') return Promise.reject(error);
     process.nextTick(callback as (error: Error) => void, error);

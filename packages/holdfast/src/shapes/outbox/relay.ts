@@ -14,7 +14,7 @@ import { type Message, messageOf, type StoredEvent } from './message.js';
 import type { Outbox } from './outbox.js';
 import { Pulse } from './pulse.js';
 import { type Sink, Unavailable } from './sink.js';
-import { until, waitForPermit } from './waiting.js';
+import { Deadline, waitForPermit } from './waiting.js';
 
 /**
  * Options of `relay()`.
@@ -176,17 +176,15 @@ class Publisher {
       throw error;
     }
     const sentAt = performance.now();
-    const timeout = AbortSignal.timeout(this.#settings.ackTimeoutMs);
-    const signal = AbortSignal.any([context.signal, timeout]);
+    const deadline = new Deadline(context.signal, this.#settings.ackTimeoutMs);
     try {
-      const options = { signal, timeoutMs: this.#settings.ackTimeoutMs };
-      const accepted = await until(signal, this.#sink.publish(message, options));
+      const accepted = await deadline.answer(this.#sink.publish(message, deadline));
       this.#published(context, message, target, pass, accepted?.duplicate ?? false);
       return true;
     } catch (error) {
       // Silence says nothing about who is at fault. A sink that answered others meanwhile is not.
-      const silent = timeout.aborted && !this.#gate.answeredSince(sentAt);
-      const ofTarget = isOfTarget(error) || (timeout.aborted && !silent);
+      const silent = deadline.timedOut && !this.#gate.answeredSince(sentAt);
+      const ofTarget = isOfTarget(error) || (deadline.timedOut && !silent);
       this.#failed(context, message, ofTarget ? target : null, { pass, error, target });
       return false;
     }
@@ -280,10 +278,10 @@ class Publisher {
   #tellDown(context: Context, target: string | null, error: unknown): void {
     if (target === null) this.#toldDownAt ??= performance.now();
     const { message, name } = error as Error;
-    context.log.warn(
-      { sink: this.#sink.name, ...(target !== null && { target }), err: `${name}: ${message}` },
-      'the sink does not take events; they wait',
-    );
+    const of = target === null ? {} : { target };
+    const err = `${name}: ${message}`;
+    const sink = this.#sink.name;
+    context.log.warn({ sink, ...of, err }, 'the sink does not take events; they wait');
   }
 
   /** A message that breaks what others get through is no fault of the broker. */

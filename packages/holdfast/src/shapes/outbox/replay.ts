@@ -14,7 +14,7 @@ import { type CopyStep, copyEvents, countEvents, type EventRange, now } from './
 
 /**
  * Which events `replay()` publishes again.
- * @example await events.replay({ from: new Date('2026-11-18'), type: 'order.paid' }, );
+ * @example await events.replay({ from: new Date('2026-11-18'), type: 'order.paid' });
  */
 export interface ReplayEvents {
   /** Those that were written at this time or later. */

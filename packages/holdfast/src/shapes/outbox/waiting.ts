@@ -1,6 +1,7 @@
 /** Waiting that ends: for a permit of a breaker, and for an answer. */
 import { Snooze } from '../../job/errors/errors.js';
 import type { Breaker, Permit } from './breaker.js';
+import { type PublishOptions, Unavailable } from './sink.js';
 
 interface Patience {
   /** Of the event: its lease is lost, or the grace period is over. */
@@ -51,13 +52,57 @@ function waitsOf(stopping: AbortSignal): Set<() => void> {
   return waits;
 }
 
-/** The answer, or what aborted the signal: a client may not mind it. */
-export function until<Value>(signal: AbortSignal, answer: Promise<Value>): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    const done = () => signal.removeEventListener('abort', onAbort);
-    signal.addEventListener('abort', onAbort, { once: true });
-    answer.then(resolve, reject).finally(done);
-    if (signal.aborted) onAbort();
-  });
+/**
+ * Waits for a broker's answer until the time is over or the event is lost, whether or not the client minds the signal. The
+ * signal is made only for sinks that ask for it: thousands of messages a second go without.
+ */
+export class Deadline implements PublishOptions {
+  readonly timeoutMs: number;
+  readonly #lost: AbortSignal;
+  #controller: AbortController | null = null;
+  #reason: unknown = null;
+  timedOut = false;
+
+  constructor(lost: AbortSignal, timeoutMs: number) {
+    this.#lost = lost;
+    this.timeoutMs = timeoutMs;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#reason !== null) this.#controller.abort(this.#reason);
+    return this.#controller.signal;
+  }
+
+  answer<Value>(answer: Promise<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        clearTimeout(timer);
+        this.#lost.removeEventListener('abort', onLost);
+      };
+      const stop = (reason: unknown) => {
+        end();
+        this.#reason = reason;
+        this.#controller?.abort(reason);
+        reject(reason);
+      };
+      const onLost = () => stop(this.#lost.reason);
+      const timer = setTimeout(() => {
+        this.timedOut = true;
+        stop(new Unavailable(`no answer within ${this.timeoutMs} ms`));
+      }, this.timeoutMs);
+      this.#lost.addEventListener('abort', onLost, { once: true });
+      answer.then(
+        (value) => {
+          end();
+          resolve(value);
+        },
+        (error) => {
+          end();
+          reject(error);
+        },
+      );
+      if (this.#lost.aborted) onLost();
+    });
+  }
 }

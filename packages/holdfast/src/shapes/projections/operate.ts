@@ -11,7 +11,7 @@ import { addAnew, rebaseLog } from './rebase.js';
 import { hint } from './rows/hints.js';
 import { type Build, builds, clusterOf, lock } from './rows/registry.js';
 import { askToResume } from './rows/resume.js';
-import { pick, remove, swap, unknownProjection } from './swap.js';
+import { type Adding, pick, remove, swap, unknownProjection } from './swap.js';
 
 /** A build of a projection, and how far behind it is. */
 export interface ProjectionInfo {
@@ -132,6 +132,21 @@ const infoOf = (lag: ProjectionLag): ProjectionInfo => ({
   promotedAt: lag.promotedAt === null ? null : new Date(lag.promotedAt),
 });
 
+async function rebuildOf(
+  client: pg.PoolClient,
+  db: Executor,
+  { hf, names, name }: Adding & { readonly name: string },
+): Promise<number> {
+  await lock(db, names, name);
+  const all = await builds(db, names, name);
+  const live = pick(all, name, ({ state }) => state === 'live');
+  const cluster = await clusterOf(db, names);
+  if (live.younger || isForeign(live.cluster, cluster)) throw youngerCluster(name);
+  if (all.some(({ state, version }) => state === 'building' && version === live.version))
+    throw invalid(`Projection "${name}" is being built already. ${UNDONE}`);
+  return addAnew(client, { hf, names }, live, cluster);
+}
+
 /**
  * Looks at projections and acts on them.
  * @example
@@ -172,17 +187,7 @@ export function projections(hf: Holdfast): Projections {
         return asked;
       });
     },
-    rebuild: (name) =>
-      within(async (client, db) => {
-        await lock(db, names, name);
-        const all = await builds(db, names, name);
-        const live = pick(all, name, ({ state }) => state === 'live');
-        const cluster = await clusterOf(db, names);
-        if (live.younger || isForeign(live.cluster, cluster)) throw youngerCluster(name);
-        if (all.some(({ state, version }) => state === 'building' && version === live.version))
-          throw invalid(`Projection "${name}" is being built already. ${UNDONE}`);
-        return addAnew(client, { hf, names }, live, cluster);
-      }),
+    rebuild: (name) => within((client, db) => rebuildOf(client, db, { hf, names, name })),
     promote: async (name, given) => {
       const { version } = options(given, { version: true }, 'promote()');
       const build = await within((client) =>

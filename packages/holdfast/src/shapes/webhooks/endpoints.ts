@@ -4,9 +4,8 @@
  */
 
 import { ask } from '../../api/access.js';
-import { actIn, cancelFor, discardJobs, recordOf, retryAndHint } from '../../api/act/acts.js';
+import { actIn, recordOf } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
-import { hintQueue } from '../../fleet/wake.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { checkId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
@@ -25,7 +24,8 @@ import {
   type EndpointChanges,
   type EndpointOptions,
 } from './endpoint-options.js';
-import { count, find, wake } from './rows/deliveries.js';
+import { cancelAll, queueOf, replay } from './moves.js';
+import { count } from './rows/deliveries.js';
 import * as rows from './rows/endpoints.js';
 import {
   type Endpoint,
@@ -70,8 +70,6 @@ const CALL = { ...ACT_OPTIONS, tx: true } as const satisfies Known<EndpointCall>
 const REQUEST = {
   ...{ tenant: true, state: true, after: true, limit: true },
 } as const satisfies Known<EndpointsRequest>;
-/** So many jobs are moved in one statement. */
-const CHUNK = 5_000;
 /** No more deliveries of an endpoint are counted. */
 const COUNTED = 10_000;
 const DAY_MS = 86_400_000;
@@ -84,7 +82,7 @@ export const unknownEndpoint = (id: string) =>
   );
 
 export function endpoints(deps: Deps) {
-  const { access, names, orderedNames, settings } = deps;
+  const { access, names, settings } = deps;
   const { guard } = settings;
 
   function checkCall(call: EndpointCall, where: string, more: Record<string, true> = {}): void {
@@ -100,43 +98,6 @@ export function endpoints(deps: Deps) {
     const row = await rows.show(db, names, id);
     if (!row) throw unknownEndpoint(id);
     return endpointView(row);
-  }
-
-  const placeOf = ({ id, ordered }: Pick<Endpoint, 'id' | 'ordered'>) =>
-    ({ of: { id, ordered }, where: ordered ? orderedNames : names }) as const;
-
-  /** In the transaction that enables it, so that nothing is replayed of one that stays disabled. */
-  async function replay(db: Executor, endpoint: Endpoint, failed: boolean): Promise<number> {
-    const { of, where } = placeOf(endpoint);
-    let moved = 0;
-    for (;;) {
-      const woken = await wake(db, where, of, CHUNK);
-      await hintQueue(db, where, woken);
-      moved += woken.length;
-      if (woken.length < CHUNK) break;
-    }
-    while (failed) {
-      const dead = await find(db, where, of, 'dead_letter', CHUNK);
-      const ids = dead.map(({ id }) => id);
-      if (ids.length > 0) moved += (await retryAndHint(db, where, ids)).length;
-      if (ids.length < CHUNK) break;
-    }
-    return moved;
-  }
-
-  async function cancelAll(db: Executor, endpoint: Endpoint): Promise<number> {
-    const { of, where } = placeOf(endpoint);
-    let ended = 0;
-    for (;;) {
-      const some = await find(db, where, of, null, CHUNK);
-      const ids = (dead: boolean) =>
-        some.filter(({ status }) => (status === 'dead_letter') === dead).map(({ id }) => id);
-      const [live, dead] = [ids(false), ids(true)];
-      if (live.length > 0)
-        ended += (await cancelFor('its endpoint was removed')(db, where, live)).length;
-      if (dead.length > 0) ended += (await discardJobs(db, where, dead)).length;
-      if (some.length < CHUNK) return ended;
-    }
   }
 
   return {
@@ -206,8 +167,9 @@ export function endpoints(deps: Deps) {
       checkId(id);
       return ask(access, async (db) => {
         const endpoint = await shown(db, id);
-        const { of, where } = placeOf(endpoint);
-        return { ...endpoint, ...(await count(db, where, of, COUNTED)) };
+        const { ordered } = endpoint;
+        const counts = await count(db, queueOf(deps, endpoint), { id, ordered }, COUNTED);
+        return { ...endpoint, ...counts };
       });
     },
 
@@ -276,7 +238,7 @@ export function endpoints(deps: Deps) {
         if (was === null) throw unknownEndpoint(id);
         if (was !== 'active') await record(db, 'enable_webhook', id, call);
         const endpoint = await shown(db, id);
-        return { ...endpoint, replayed: await replay(db, endpoint, call.failed ?? true) };
+        return { ...endpoint, replayed: await replay(db, deps, endpoint, call.failed ?? true) };
       });
     },
 
@@ -297,7 +259,7 @@ export function endpoints(deps: Deps) {
         const endpoint = await shown(db, id);
         if (!(await rows.remove(db, names, id))) throw unknownEndpoint(id);
         await record(db, 'remove_webhook', id, call);
-        return { cancelled: await cancelAll(db, endpoint) };
+        return { cancelled: await cancelAll(db, deps, endpoint) };
       });
     },
   };

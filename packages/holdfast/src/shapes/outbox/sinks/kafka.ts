@@ -50,11 +50,7 @@ const OF_TOPIC = new Set([3, 5, 6, 19, 20, 29]);
 /**
  * A sink that publishes to Kafka. Let the producer retry nothing by itself: the relay does.
  * @example
- * import { KafkaJS } from '@confluentinc/kafka-javascript';
- *
- * const kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: ['localhost:9092'] } });
- * const producer = kafka.producer({ kafkaJS: { acks: -1, retry: { retries: 0 } } });
- * await producer.connect();
+ * // producer is kafka.producer({ kafkaJS: { acks: -1, retry: { retries: 0 } } }), connected
  * relay(worker, events, kafkaSink(producer, { topic: 'shop.events' }));
  */
 export function kafkaSink(producer: KafkaProducerLike, options: KafkaSinkOptions = {}): Sink {

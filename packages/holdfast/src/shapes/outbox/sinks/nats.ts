@@ -27,7 +27,7 @@ export interface NatsHeadersLike {
 
 /**
  * Options of `natsSink()`.
- * @example natsSink(jetstream(connection), { headers, subject: ({ type }) => `shop.${type}` });
+ * @example natsSink(nats.jetstream, { headers: nats.headers, subject: ({ type }) => `shop.${type}` });
  */
 export interface NatsSinkOptions {
   /** `headers` of `@nats-io/nats-core` or `@nats-io/transport-node`, which makes the headers of a message. */
@@ -52,11 +52,8 @@ const encoder = new TextEncoder();
 /**
  * A sink that publishes to NATS JetStream.
  * @example
- * import { jetstream } from '@nats-io/jetstream';
- * import { connect, headers } from '@nats-io/transport-node';
- *
- * const connection = await connect({ servers: 'nats://localhost:4222', maxReconnectAttempts: -1 });
- * relay(worker, events, natsSink(jetstream(connection), { headers }));
+ * // nats.jetstream is jetstream(connection) of @nats-io/jetstream, nats.headers is headers of @nats-io/transport-node
+ * relay(worker, events, natsSink(nats.jetstream, { headers: nats.headers }));
  */
 export function natsSink(jetstream: JetStreamLike, options: NatsSinkOptions): Sink {
   checkKnown(options, OPTIONS, 'natsSink()', 'No sink was made.');

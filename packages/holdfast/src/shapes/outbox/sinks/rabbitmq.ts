@@ -26,7 +26,7 @@ export interface RabbitPublisherLike {
 
 /**
  * Options of `rabbitSink()`.
- * @example rabbitSink(connection, { exchange: 'events', routingKey: ({ type, key }) => `${type}.${key}` });
+ * @example rabbitSink(rabbit, { exchange: 'events', routingKey: ({ type, key }) => `${type}.${key}` });
  */
 export interface RabbitSinkOptions {
   /** The exchange. Default: the default exchange, whose routing keys are names of queues. */
@@ -44,10 +44,8 @@ const OPTIONS = { exchange: true, routingKey: true, maxBytes: true } as const sa
 /**
  * A sink that publishes to RabbitMQ.
  * @example
- * import { Connection } from 'rabbitmq-client';
- *
- * const connection = new Connection('amqp://localhost');
- * relay(worker, events, rabbitSink(connection, { exchange: 'events' }));
+ * // rabbit is new Connection('amqp://localhost') of rabbitmq-client
+ * relay(worker, events, rabbitSink(rabbit, { exchange: 'events' }));
  */
 export function rabbitSink(
   connection: RabbitConnectionLike,

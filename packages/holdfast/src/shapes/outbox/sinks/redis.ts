@@ -17,7 +17,7 @@ export interface RedisLike {
 
 /**
  * Options of `redisSink()`.
- * @example redisSink(client, { stream: ({ type }) => `events:${type}`, dedupe: '1h', maxLength: 1_000_000 });
+ * @example redisSink(redis, { stream: ({ type }) => `events:${type}`, dedupe: '1h', maxLength: 1_000_000 });
  */
 export interface RedisSinkOptions {
   /** The stream of an event. Default `events`. */
@@ -53,10 +53,8 @@ const MAX_DEDUPE_MS = 30 * 86_400_000;
 /**
  * A sink that appends to Redis streams.
  * @example
- * import { createClient } from 'redis';
- *
- * const client = await createClient({ url: 'redis://localhost:6379' }).connect();
- * relay(worker, events, redisSink(client, { stream: 'shop:events' }));
+ * // redis is await createClient({ url: 'redis://localhost:6379' }).connect()
+ * relay(worker, events, redisSink(redis, { stream: 'shop:events' }));
  */
 export function redisSink(client: RedisLike, options: RedisSinkOptions = {}): Sink {
   checkKnown(options, OPTIONS, 'redisSink()', 'No sink was made.');

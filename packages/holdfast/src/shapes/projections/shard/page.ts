@@ -96,21 +96,18 @@ export async function resumeKey(
   shard: Shard,
   cursor: Cursor,
   key: string,
-): Promise<{ readonly cursor: Cursor; readonly over: boolean }> {
+): Promise<Cursor> {
   const { names, projection } = deps;
   const { projectionId } = shard;
-  let over = false;
-  const next = await moving(deps, shard, { cursor }, async (writing) => {
+  return moving(deps, shard, { cursor }, async (writing) => {
     const { db } = writing;
     const of = { projectionId, key, stream: projection.log.name, most: projection.page };
     for (const { nth, event } of await parked(db, names, of)) {
       if (!(await applyAlone(deps, shard, writing, event))) {
-        over = true;
         return;
       }
       await unpark(db, names, { projectionId, key, nth });
     }
-    over = await goOn(db, names, { projectionId, shard: shard.shard, key });
+    await goOn(db, names, { projectionId, shard: shard.shard, key });
   });
-  return { cursor: next, over };
 }

@@ -5,7 +5,7 @@
 import { describeError } from '../../../job/errors/failure.js';
 import { Backoff } from '../../../postgres/connect/backoff.js';
 import { isTransient } from '../../../postgres/connect/transient.js';
-import { engineExecutor } from '../../../postgres/queryable.js';
+import { type Executor, engineExecutor } from '../../../postgres/queryable.js';
 import { isForeign, youngerCluster } from '../names.js';
 import { type Cursor, type Holder, take } from '../rows/cursor.js';
 import { page } from '../rows/page.js';
@@ -31,7 +31,7 @@ export interface TurnOf {
 
 /** Resolves with how soon the next turn should begin; null: there is nothing to do any more. */
 export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | null> {
-  const { pool, names, prepare, log, projection, watch } = deps;
+  const { pool, names, prepare, projection } = deps;
   const { projectionId, shard: number, holder, signal } = turn;
   const db = engineExecutor(pool, { prepare });
   const taken = await take(db, names, holder, projectionId, number);
@@ -40,48 +40,64 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
   if (younger || isForeign(cluster, deps.cluster)) throw youngerCluster(projection.name);
   const shard: Shard = { projectionId, shard: number, holder, taken };
   await makeTables(deps, shard);
+  if (number === 0) await projection.log.prune();
   const endsAt = performance.now() + TURN_MS * (0.75 + Math.random() / 2);
+  const reader = newReader(deps, shard, db);
   const backoff = new Backoff();
-  let cursor: Cursor = taken;
-  let stops = new Map<string, boolean>();
-  let [lookAt, hints] = [0, watch.hints];
   while (!signal.aborted && performance.now() < endsAt) {
     try {
-      if (performance.now() >= lookAt || hints !== watch.hints) {
-        hints = watch.hints;
-        lookAt = performance.now() + LOOK_MS;
-        stops = await stopsOf(db, names, projectionId, number);
-        for (const [key, resume] of stops)
-          if (resume) {
-            const resumed = await resumeKey(deps, shard, cursor, key);
-            cursor = resumed.cursor;
-            // The rest of it comes with the next round, between pages of the others.
-            lookAt = 0;
-          }
-        if (lookAt === 0) stops = await stopsOf(db, names, projectionId, number);
-        if (number === 0 && taken.state === 'building') await promoteIfCaughtUp(deps, projectionId);
-      }
-      const next = await page(db, names, projection.log.name, cursor, projection.page);
-      if (next.events.length > 0 || cursor.untilSnapshot !== null) {
-        const applied = await applyPage(deps, shard, cursor, next, stops);
-        cursor = applied.cursor;
-        for (const key of applied.stopped) stops.set(key, false);
-        if (next.events.length > 0) watch.found();
-      } else await watch.wait(signal);
+      await reader.look();
+      await reader.read(signal);
       backoff.reset();
     } catch (error) {
       if (error instanceof Overtaken) return LOOK_MS;
-      log.warn(
+      deps.log.warn(
         { projection: projection.name, shard: number, err: describeError(error).message },
         'a projection could not go on; it tries again',
       );
       if (!isTransient(error)) return LOOK_MS;
-      await watch.pause(backoff.nextMs(), signal);
+      await deps.watch.pause(backoff.nextMs(), signal);
       // Whether the page was committed is not known.
       const again = await take(db, names, holder, projectionId, number).catch(() => undefined);
       if (!again) return LOOK_MS;
-      cursor = again;
+      reader.cursor = again;
     }
   }
   return 0;
+}
+
+/** What the owner remembers between pages. */
+function newReader(deps: ShardDeps, shard: Shard, db: Executor) {
+  const { names, projection, watch } = deps;
+  const { projectionId, shard: number, taken } = shard;
+  let stops = new Map<string, boolean>();
+  let [lookAt, hints] = [0, watch.hints];
+  const reader = {
+    cursor: taken as Cursor,
+    /** Now and then: keys that are to go on, and whether this build has caught up. */
+    async look(): Promise<void> {
+      if (performance.now() < lookAt && hints === watch.hints) return;
+      hints = watch.hints;
+      lookAt = performance.now() + LOOK_MS;
+      stops = await stopsOf(db, names, projectionId, number);
+      const resumed = [...stops].filter(([, resume]) => resume);
+      for (const [key] of resumed) reader.cursor = await resumeKey(deps, shard, reader.cursor, key);
+      if (resumed.length > 0) {
+        stops = await stopsOf(db, names, projectionId, number);
+        // The rest of a long line comes with the next look, between pages of the others.
+        lookAt = 0;
+      }
+      if (number === 0 && taken.state === 'building') await promoteIfCaughtUp(deps, projectionId);
+    },
+    async read(signal: AbortSignal): Promise<void> {
+      const { cursor } = reader;
+      const next = await page(db, names, projection.log.name, cursor, projection.page);
+      if (next.events.length === 0 && cursor.untilSnapshot === null) return watch.wait(signal);
+      const applied = await applyPage(deps, shard, cursor, next, stops);
+      reader.cursor = applied.cursor;
+      for (const key of applied.stopped) stops.set(key, false);
+      if (next.events.length > 0) watch.found();
+    },
+  };
+  return reader;
 }
