@@ -63,7 +63,12 @@ export function httpSink(options: HttpSinkOptions): Sink {
 }
 
 function checkUrl(url: unknown): string {
-  if (typeof url === 'string' && /^https?:\/\//.test(url) && URL.canParse(url)) return url;
+  const parsed =
+    typeof url === 'string' && /^https?:\/\//.test(url) && URL.canParse(url) ? new URL(url) : null;
+  // fetch() would refuse it at each event, and quote it in its error. Here it is not quoted.
+  if (parsed?.username || parsed?.password)
+    throw invalid('url of httpSink() holds a user or a password; send them in a header.');
+  if (parsed) return url as string;
   throw invalid(`url of httpSink() must begin with http:// or https://, not ${shown(url)}.`);
 }
 

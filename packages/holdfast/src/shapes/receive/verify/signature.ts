@@ -67,7 +67,11 @@ export function checkSignature(
   encoding: 'hex' | 'base64',
 ): void {
   if (signatures.length === 0) throw new Refused('the signature is missing');
-  const given = signatures.slice(0, MOST_SIGNATURES).map((one) => Buffer.from(one, encoding));
+  // In its one form: Buffer.from() passes over what is no digit, so that one signature could be written in many ways.
+  const given = signatures
+    .slice(0, MOST_SIGNATURES)
+    .map((one) => ({ one, bytes: Buffer.from(one, encoding) }))
+    .flatMap(({ one, bytes }) => (bytes.toString(encoding) === one ? [bytes] : []));
   let good = false;
   for (const key of keys) {
     const hmac = createHmac('sha256', key);

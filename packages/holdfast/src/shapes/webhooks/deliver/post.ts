@@ -16,6 +16,8 @@ const READ_BYTES = 64 * 1_024;
 /** Of one endpoint as many connections are kept as it may have requests at once. */
 const MOST_KEPT = 100;
 const IDLE_MS = 30_000;
+/** So many "wait" (1xx) may come before an answer. */
+const MOST_HINTS = 16;
 
 export interface Answer {
   /** Null: there was none. */
@@ -67,6 +69,9 @@ function wordsOf(error: unknown): string {
   return WORDS[code] ?? `the request failed (${code})`;
 }
 
+/** Adds to what is known of the answer. */
+type Take = (part: Partial<Answer>) => void;
+
 /** The request that is under way, to be stopped from outside. */
 interface Call {
   sent: http.ClientRequest | null;
@@ -77,17 +82,34 @@ interface Call {
 const isStale = (request: http.ClientRequest, error: unknown) =>
   request.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((error as { code?: string }).code ?? '');
 
-export function newPoster({ guard, ca }: PosterOptions): Poster {
-  const keep = { keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS };
-  const agents = {
-    'http:': new http.Agent(keep),
-    'https:': new https.Agent({
-      ...keep,
-      ...(ca !== undefined && { ca: [...rootCertificates, ...[ca].flat()] }),
-    }),
-  };
+const agentsOf = (keep: http.AgentOptions, ca: PosterOptions['ca']) => ({
+  'http:': new http.Agent(keep),
+  'https:': new https.Agent({
+    ...keep,
+    // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    rejectUnauthorized: true,
+    ...(ca !== undefined && { ca: [...rootCertificates, ...[ca].flat()] }),
+  }),
+});
 
-  function send(request: Request, call: Call, take: (part: Partial<Answer>) => void) {
+/** What comes instead of an answer. `ended`: nothing else will come. */
+function hearOthers(sent: http.ClientRequest, take: Take, ended: () => void): void {
+  // Nobody asked for another protocol. Unheard, it would end the connection without an error, and the request would hang.
+  sent.on('upgrade', ({ statusCode, headers }, socket) => {
+    socket.destroy();
+    take({ status: statusCode ?? null, headers });
+    ended();
+  });
+  let hints = 0;
+  sent.on('information', () => {
+    if (++hints > MOST_HINTS) sent.destroy(new Error('no answer but hints'));
+  });
+}
+
+export function newPoster({ guard, ca }: PosterOptions): Poster {
+  const agents = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS }, ca);
+
+  function send(request: Request, call: Call, take: Take) {
     const { url, headers, body } = request;
     const secure = url.protocol === 'https:';
     return new Promise<void>((resolve, reject) => {
@@ -106,6 +128,7 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
         take({ status: response.statusCode ?? null, headers: response.headers });
         read(response, take).then(resolve, reject);
       });
+      hearOthers(sent, take, resolve);
       sent.end(body);
     });
   }
@@ -127,7 +150,7 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       let answer: Answer = {
         ...{ status: null, headers: {}, text: '', error: null, timedOut: false, ms: 0 },
       };
-      const take = (part: Partial<Answer>) => {
+      const take: Take = (part) => {
         answer = { ...answer, ...part };
       };
       try {
@@ -140,6 +163,8 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       } finally {
         clearTimeout(timer);
         request.signal.removeEventListener('abort', stop);
+        // It answered before it had read everything, and may never read the rest.
+        if (call.sent?.writableFinished === false) call.sent.destroy();
       }
       return { ...answer, ms: Math.round(performance.now() - startedAt) };
     },
@@ -150,7 +175,7 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
 }
 
 /** Reads to the end, or as far as is read. What came before an error is kept too. */
-function read(response: http.IncomingMessage, take: (part: Partial<Answer>) => void) {
+function read(response: http.IncomingMessage, take: Take) {
   return new Promise<void>((resolve, reject) => {
     let kept = Buffer.alloc(0);
     let bytes = 0;

@@ -82,8 +82,11 @@ export function newGuard(
       const text = typeof given === 'string' && given.length <= MAX_URL ? given : '';
       const url = URL.canParse(text) ? new URL(text) : null;
       const problem = url ? problemOf(url, allowHttp) : 'is no URL of at most 2,048 characters';
-      if (url === null || problem !== null)
-        throw invalid(`${what} ${shown(given)} ${problem}. ${undone}`);
+      if (url === null || problem !== null) {
+        // A password is not repeated.
+        const quoted = url?.username || url?.password ? '' : ` ${shown(given)}`;
+        throw invalid(`${what}${quoted} ${problem}. ${undone}`);
+      }
       if (!mayCall(url))
         throw invalid(
           `${what} ${shown(given)} is at an address that webhooks may not reach. ${undone} ` +
