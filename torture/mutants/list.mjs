@@ -546,8 +546,8 @@ export const MUTANTS = [
     patches: {
       'shapes/outbox/relay.js': [
         [
-          'await until(signal, this.#sink.publish(message, options))',
-          'void this.#sink.publish(message, options).catch(() => until)',
+          'await deadline.answer(this.#sink.publish(message, deadline))',
+          'void this.#sink.publish(message, deadline).catch(() => {})',
         ],
       ],
     },

@@ -1,11 +1,11 @@
 /** What the doctor says of projections. */
-import type { ProjectionLag } from '../projections/lag.js';
+import type { ProjectionGauges } from '../projections/lag.js';
 import { type Finding, lines, note, problem } from './doctor.js';
 
 /** A live build that is further behind is a sign that nobody works on it. */
 const BEHIND_MS = 60_000;
 
-export function judgeProjections(all: readonly ProjectionLag[]): Finding[] {
+export function judgeProjections(all: readonly ProjectionGauges[]): Finding[] {
   return all.flatMap(({ name, version, state, stopped, parked, events, lagMs }) => {
     const of = `Projection "${name}", version ${version} (${state})`;
     const found: Finding[] = [];

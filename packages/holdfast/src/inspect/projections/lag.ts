@@ -38,11 +38,40 @@ GROUP BY p.id ORDER BY p.name, p.id`,
   },
 });
 
-export type ProjectionLag = Row<typeof projectionLags.columns>;
+/** A build of a projection, and how far behind it is. */
+export interface ProjectionGauges {
+  readonly id: number;
+  readonly name: string;
+  readonly version: number;
+  /** `building`, `live` or `old`. */
+  readonly state: string;
+  /** It goes live by itself. */
+  readonly auto: boolean;
+  /** Its event log. */
+  readonly stream: string;
+  /** The schema of its tables; null: they are the user's own. */
+  readonly tables: string | null;
+  readonly shards: number;
+  readonly createdAt: string;
+  /** When it went live; null: not yet. */
+  readonly promotedAt: string | null;
+  /** Not read yet. */
+  readonly events: number;
+  /** How long ago the oldest of these was written. */
+  readonly lagMs: number;
+  readonly applied: number;
+  /** Keys that a poison event has stopped. */
+  readonly stopped: number;
+  /** Events that wait behind those. */
+  readonly parked: number;
+}
 
 /** Of all projections, or of one. */
-export const lagOf = (db: Executor, names: Names, name: string | null): Promise<ProjectionLag[]> =>
-  db.run(projectionLags, names, [name]);
+export const lagOf = (
+  db: Executor,
+  names: Names,
+  name: string | null,
+): Promise<ProjectionGauges[]> => db.run(projectionLags, names, [name]);
 
 export const listStops = statement({
   name: 'list_projection_stops',

@@ -3,7 +3,7 @@
 import { isOutage } from '../../postgres/connect/transient.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { listWorkers, stateOf } from '../fleet/workers.js';
-import type { ProjectionLag } from '../projections/lag.js';
+import type { ProjectionGauges } from '../projections/lag.js';
 import type { Part } from '../reading/reading.js';
 import type { MissingGrant } from '../reading/rights.js';
 import { countByStatus, EXACT_ROWS } from './counts.js';
@@ -97,7 +97,7 @@ export interface Gauges {
   /** Of the workflows that workers have registered. */
   readonly runs: readonly RunGauges[];
   /** Builds of projections, where this user may read them. */
-  readonly projections: readonly ProjectionLag[];
+  readonly projections: readonly ProjectionGauges[];
   /** What this user may not read, and what is left out for it. */
   readonly missingGrants: readonly MissingGrant[];
   /** Of the worker that has been silent for longest and is not dead; null when there is none. */

@@ -1,7 +1,7 @@
 /** What people ask about projections and do to them, each act in one transaction. */
 import type pg from 'pg';
 import { type Holdfast, partsOf } from '../../holdfast.js';
-import { lagOf, listStopped, type ProjectionLag } from '../../inspect/projections/lag.js';
+import { lagOf, listStopped, type ProjectionGauges } from '../../inspect/projections/lag.js';
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { withTransaction } from '../../postgres/connect/pool.js';
@@ -119,7 +119,7 @@ export interface Projections {
 
 const UNDONE = 'Nothing was done.';
 
-const infoOf = (lag: ProjectionLag): ProjectionInfo => ({
+const infoOf = (lag: ProjectionGauges): ProjectionInfo => ({
   ...{
     id: lag.id,
     name: lag.name,

@@ -42,6 +42,22 @@ export type Tried =
   | { readonly how: 'later'; readonly attempt: number; readonly ms: number; readonly error: string }
   | { readonly how: 'rejected'; readonly error: unknown };
 
+function sayFailed(
+  { of: { log } }: Working,
+  facts: { undo?: string; step?: string; attempt: number; retryInMs?: number; err: string },
+  how: 'for good' | 'unspent' | 'again',
+): void {
+  if (how === 'unspent')
+    log.warn(
+      { ...facts },
+      'a step lost its connection to the database, and is tried again unspent',
+    );
+  else if (how === 'again' && facts.undo !== undefined) log.warn({ ...facts }, 'an undo failed');
+  else if (how === 'again') log.warn({ ...facts }, 'a step failed');
+  else if (facts.undo !== undefined) log.warn({ ...facts }, 'an undo failed for good');
+  else log.warn({ ...facts }, 'a step failed for good');
+}
+
 export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
   const { name, kind, nth, tries } = what;
   const open = turn.journal.open.get(name);
@@ -78,18 +94,14 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
         (spent && attempt >= tries.maxAttempts);
       const err = summaryOf(describeError(error).message);
       if (final) {
-        turn.of.log.warn(
-          { ...about, attempt, err },
-          `${about.undo ? 'an undo' : 'a step'} failed for good`,
-        );
+        sayFailed(turn, { ...about, attempt, err }, 'for good');
         await turn.record(marker(null, kept(error)));
         return { how: 'recorded' };
       }
       const ms = isOutage
         ? Math.max(LOST_MS, tries.delayMs(lost, error))
         : delayOf(tries, attempt, error);
-      const failed = about.undo ? 'an undo failed' : 'a step failed';
-      turn.of.log.warn({ ...about, attempt, retryInMs: ms, err }, isOutage ? LOST_TEXT : failed);
+      sayFailed(turn, { ...about, attempt, retryInMs: ms, err }, isOutage ? 'unspent' : 'again');
       if (!spent) attempt--;
       if (ms > SHORT_MS) return { how: 'later', attempt, ms, error: keptWith(error, lost) };
       await turn.ports.pause(ms, turn.of.signal);
@@ -97,8 +109,6 @@ export async function tryUntil(turn: Working, what: Trying): Promise<Tried> {
     }
   }
 }
-
-const LOST_TEXT = 'a step lost its connection to the database, and is tried again unspent';
 
 /** The open marker keeps how many connections it has lost in a row. */
 const keptWith = (error: unknown, lost: number) =>
