@@ -133,7 +133,7 @@ test('batch-import: every line once, also when it is run twice', async () => {
 });
 
 test('batch-import: a corrected file is imported, and jobs of others do not keep it', async () => {
-  const url = await makeDatabase();
+  const url = await someDatabase();
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-import-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const run = async (lines: string) => {
@@ -150,7 +150,7 @@ test('batch-import: a corrected file is imported, and jobs of others do not keep
 });
 
 test('multi-tenant: every tenant has its invoices, numbered without a gap', async () => {
-  const url = await makeDatabase();
+  const url = await someDatabase();
   const saas = start(url, 'multi-tenant/main.mjs');
   expect(await saas.ended).toBe(0);
   expect(saas.out()).toBe(
