@@ -7,7 +7,7 @@ import { quietLogger } from '../../support/logger.js';
 import { testRoles } from '../../support/roles.js';
 
 const db = testDatabase();
-const { members } = testRoles(db);
+const { members } = testRoles(db, { prefix: 'holdfast_leaks' });
 const DENIED = '42501';
 const queue = 'hooks_roles';
 const endpoint = {
