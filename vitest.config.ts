@@ -116,7 +116,7 @@ export default defineConfig({
       project('timed', {
         include: TIMED,
         isolate: false,
-        maxWorkers: 6,
+        maxWorkers: 3,
         sequence: { groupOrder: 1 },
       }),
     ],

@@ -62,7 +62,7 @@ GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON 
 
 -- Webhooks: sends them, and makes and changes endpoints. It writes secrets and reads none.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints TO holdfast_producer;
-GRANT INSERT, DELETE, SELECT (endpoint_id, kind, expires_at), UPDATE (expires_at) ON holdfast.webhook_secrets
+GRANT INSERT, DELETE, SELECT (id, endpoint_id, kind, expires_at), UPDATE (expires_at) ON holdfast.webhook_secrets
   TO holdfast_producer;
 GRANT SELECT, INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_producer;
 
@@ -139,7 +139,7 @@ GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfa
   holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children, holdfast.audit TO holdfast_viewer;
 -- Of webhooks everything but the secrets.
 GRANT SELECT ON holdfast.webhook_endpoints, holdfast.webhook_health, holdfast.webhook_log TO holdfast_viewer, holdfast_operator;
-GRANT SELECT (endpoint_id, kind, expires_at) ON holdfast.webhook_secrets TO holdfast_viewer, holdfast_operator;
+GRANT SELECT (id, endpoint_id, kind, expires_at) ON holdfast.webhook_secrets TO holdfast_viewer, holdfast_operator;
 -- Projections, and how far behind they are. The operator lets stopped keys go on; to rebuild, promote and remove is for the worker.
 GRANT SELECT ON holdfast.event_log, holdfast.projections, holdfast.projection_cursors, holdfast.projection_stops,
   holdfast.projection_parked TO holdfast_viewer, holdfast_operator;

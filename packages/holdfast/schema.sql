@@ -165,7 +165,7 @@ CREATE OR REPLACE FUNCTION holdfast.cut_text(words text, most integer)
  IMMUTABLE PARALLEL SAFE STRICT
 AS $function$
 DECLARE
-  mark CONSTANT text := '… [cut, ' || octet_length(words) || ' bytes]';
+  mark CONSTANT text := '... [cut, ' || octet_length(words) || ' bytes]';
 BEGIN
   IF octet_length(words) <= most THEN
     RETURN words;
@@ -3264,7 +3264,7 @@ BEGIN
   END IF;
   facts := jsonb_build_object(the_id, jsonb_build_object('delay', coalesce(delay_ms, 0), 'reason', error,
     'summary', CASE WHEN length(split_part(error, chr(10), 1)) > 300
-      THEN left(error, 299) || '…' ELSE split_part(error, chr(10), 1) END));
+      THEN left(error, 297) || '...' ELSE split_part(error, chr(10), 1) END));
   CASE the_verb
     WHEN 'complete' THEN
       SELECT 'completed' AS state, NULL::timestamptz AS woken INTO one
@@ -4548,9 +4548,9 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintain', '78
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-maintenance-verbs', 'd3c5e75e4c9f5f6b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-owner-verbs', '7df08c27a3ca471a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-register', '6397f5cdba92e949');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', '36f7c269749d2122');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle', 'e3fef6c5672b6dc4');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-settle-calls', '444aa29c5b2eb3cc');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', '0cac5663debb8d03');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-words', 'b66738577384eafe');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-claim', 'ca77951f9110a86d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-keys', '8e73a10161071346');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('protocol-work-ordered', '427d4a3441e803ab');

@@ -16,7 +16,7 @@ describe('holdfast migrate', () => {
     const status = await call(['migrate', '--status', '--url', url]);
     expect(status.code).toBe(0);
     expect(status.out).toBe(
-      MIGRATIONS.map(({ id, name }) => `000${id} ${name} pending\n`).join(''),
+      MIGRATIONS.map(({ id, name }) => `${String(id).padStart(4, '0')} ${name} pending\n`).join(''),
     );
     const sql = await call(['migrate', '--sql'], { env: { DATABASE_URL: url } });
     expect(sql.code).toBe(0);

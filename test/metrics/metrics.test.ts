@@ -332,6 +332,8 @@ test('names follow the rules of Prometheus: prefix, unit, _total for counters on
       'queue',
       'type',
       'step',
+      'projection',
+      'version',
       'state',
       'reason',
       'statement',

@@ -268,7 +268,7 @@ test(
       await new Promise((resolve) => setImmediate(resolve));
       return squatter.listening;
     });
-    const second = embedded(['--for', '10s']);
+    const second = embedded(['--for', '15s']);
     await second.says('the shop is open');
     const others = childrenOf(second);
     expect(others).toHaveLength(4);

@@ -1,14 +1,20 @@
 /** Signatures that were captured, and come again in other clothes. */
 import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { job } from '../../../packages/holdfast/src/index.js';
 import { deliveryOf } from '../../../packages/holdfast/src/shapes/receive/delivery.js';
 import {
   github,
+  type Received,
+  receive,
   slack,
   standardWebhooks,
   stripe,
 } from '../../../packages/holdfast/src/shapes/receive/index.js';
-import { signers, whsec } from '../../support/signed-webhooks.js';
+import { testDatabase } from '../../support/database.js';
+import { post, served, signers, whsec } from '../../support/signed-webhooks.js';
+
+const db = testDatabase();
 
 const BODY = '{"type":"block_actions"}';
 
@@ -56,4 +62,16 @@ test('the algorithms that providers have left are not believed', () => {
   expect(() => github('shh')(arrived(sha1))).toThrow('the signature is missing');
   const dressed = { 'x-hub-signature-256': `sha256=${key('sha1')}`, 'x-github-delivery': '1' };
   expect(() => github('shh')(arrived(dressed))).toThrow('the signature is wrong');
+});
+
+test('an id or a source that UTF-8 cannot hold is refused for good, and not asked for again', async () => {
+  const hook = receive(db.hf, job<Received>('halves'), {
+    verify: ({ json }) => json() as { id: string; source?: string },
+  });
+  const url = await served(hook.node);
+  const told = async (event: object) => (await post(url, {}, JSON.stringify(event))).status;
+  expect(await told({ id: 'evt_1', source: 'a\ud83d' })).toBe(400);
+  expect(await told({ id: '\ude00' })).toBe(400);
+  expect(await told({ id: 'evt_1', source: 'a\ud83d\ude00' })).toBe(200);
+  expect(hook.stats).toMatchObject({ accepted: 1, refused: 2, unavailable: 0 });
 });

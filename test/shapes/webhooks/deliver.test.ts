@@ -93,7 +93,7 @@ test('a message goes out with the transaction, and one sent twice under its id g
     code: 'IDEMPOTENCY_MISMATCH',
   });
   await hooks.send({ tenant, type: 'order.paid', data: 1, id: 'paid-2' });
-  await until('the last one came', () => to.ids().includes('paid-2'));
+  await until('both came', () => ['paid-1', 'paid-2'].every((id) => to.ids().includes(id)));
   expect(to.ids().sort()).toEqual(['paid-1', 'paid-2']);
 });
 
@@ -147,7 +147,7 @@ test('while a secret is replaced, receivers that know only the old or only the n
   await hooks.send({ tenant, type: 'a', data: 1 });
   await until('the second came', () => to.received.length === 2);
   expect([old, next, last].map((secret) => verifies(to.received[1]!, secret))).toEqual([
-    ...[true, false, true],
+    ...[false, false, true],
   ]);
   const shown = JSON.stringify([
     await hooks.endpoints.list({ tenant }),

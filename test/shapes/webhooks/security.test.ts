@@ -69,6 +69,29 @@ describe('a receiver keeps no worker and no connection busy', () => {
   });
 });
 
+test('a receiver that has closed every kept connection gets an attempt twice at most', async () => {
+  let cut = false;
+  let requests = 0;
+  const seen = new WeakSet<net.Socket>();
+  const waiting: net.Socket[] = [];
+  const { post } = await hostile((socket) => {
+    socket.on('data', (part) => {
+      if (!part.includes('POST ')) return;
+      requests++;
+      if (cut && seen.has(socket)) return void socket.destroy();
+      seen.add(socket);
+      if (cut) return void socket.write(EMPTY);
+      waiting.push(socket);
+      if (waiting.length === 8) for (const one of waiting) one.write(EMPTY);
+    });
+  });
+  await Promise.all(Array.from({ length: 8 }, () => post()));
+  expect(requests).toBe(8);
+  cut = true;
+  expect(await post()).toMatchObject({ status: 200, error: null });
+  expect(requests).toBe(10);
+});
+
 /** Connections of this process to a server of the test. */
 function clients(port: number): number {
   const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): unknown[] };

@@ -127,12 +127,13 @@ test('a kept connection that the receiver closes meanwhile fails no delivery', a
   const poster = newPoster({ guard: newGuard(reachable(['127.0.0.1']), { allowHttp: true }) });
   const { signal } = new AbortController();
   const request = { url: new URL(to.url), headers: {}, body: '{}', timeoutMs: 5_000, signal };
-  let left = 1;
+  const used = new WeakSet<object>();
   to.answer((_, response) => {
     // The second request of a connection finds it closed, without an answer.
-    if (left-- > 0) return void response.end();
-    left = 1;
-    response.socket?.destroy();
+    const socket = response.socket as object;
+    if (used.has(socket)) return void response.socket?.destroy();
+    used.add(socket);
+    response.end();
   });
   for (let n = 0; n < 4; n++)
     expect(await poster.post(request)).toMatchObject({ status: 200, error: null });

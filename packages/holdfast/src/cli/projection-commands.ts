@@ -1,11 +1,13 @@
 /** The commands about projections. */
+
 import { type Command, command, flag, text } from './command.js';
+import { YES } from './parse/filters.js';
 
 const load = () => import('./commands/projections.js');
 const VERSION = { version: text('N', 'the build of this version') };
 
 export const PROJECTION_COMMANDS: readonly Command[] = [
-  command('projections list [NAME]', 'builds of projections, and how far behind each is', {
+  command('projections ls [NAME]', 'builds of projections, and how far behind each is', {
     load: async () => (await load()).runList,
   }),
   command('projections stops [NAME]', 'keys that stopped at an event which was not applied', {
@@ -22,8 +24,8 @@ export const PROJECTION_COMMANDS: readonly Command[] = [
     options: VERSION,
     load: async () => (await load()).runPromote,
   }),
-  command('projections remove NAME', 'drop builds that are not live, with their tables', {
-    options: VERSION,
+  command('projections rm NAME', 'drop builds that are not live, with their tables', {
+    options: { ...VERSION, ...YES },
     load: async () => (await load()).runRemove,
   }),
   command('projections rebase NAME', 'after a restore into another cluster: carry cursors over', {

@@ -7,7 +7,8 @@ import {
   projections,
   type StoppedKey,
 } from '../../shapes/projections/operate.js';
-import type { Call } from '../command.js';
+import { confirmed } from '../ask.js';
+import { type Call, EXIT } from '../command.js';
 import { UsageError } from '../failures.js';
 import { right, type TableColumn } from '../print/table.js';
 
@@ -26,7 +27,7 @@ async function on<Value>(
 function nameOf({ args }: Call): string {
   const [name, ...rest] = args;
   if (name !== undefined && rest.length === 0) return name;
-  throw new UsageError('Say which projection, by its name: holdfast projections list has them.');
+  throw new UsageError('Say which projection, by its name: holdfast projections ls has them.');
 }
 
 function atMostOne({ args }: Call): string | undefined {
@@ -100,12 +101,15 @@ export async function runPromote(call: Call): Promise<void> {
   await (call.out.json ? call.out.value({ name, build }) : call.out.line(`build ${build} is live`));
 }
 
-export async function runRemove(call: Call): Promise<void> {
+export async function runRemove(call: Call): Promise<number> {
   const name = nameOf(call);
+  if (!(await confirmed(call, `drop the builds of ${name} that are not live, with their tables`)))
+    return EXIT.failed;
   const removed = await on(call, (all) => all.remove(name, versionOf(call)));
   await (call.out.json
     ? call.out.value({ name, removed })
     : call.out.line(`${removed} builds were removed`));
+  return EXIT.ok;
 }
 
 export async function runRebase(call: Call): Promise<void> {

@@ -37,7 +37,7 @@ export function judgeProjections(all: readonly ProjectionGauges[]): Finding[] {
           'projections',
           `${of} is no longer kept up to date: no worker has its code.`,
           'Its events are kept, whatever the retention of the log, and its jobs wait.',
-          `holdfast projections remove ${name} --version ${version}`,
+          `holdfast projections rm ${name} --version ${version}`,
         ),
       );
     return found;

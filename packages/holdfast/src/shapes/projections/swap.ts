@@ -44,7 +44,7 @@ export async function add(
 export const unknownProjection = (name: string) =>
   new HoldfastError(
     'PROJECTION_UNKNOWN',
-    `There is no projection ${JSON.stringify(name)} with such a build; nothing was done. \`holdfast projections list\` shows those that there are.`,
+    `There is no projection ${JSON.stringify(name)} with such a build; nothing was done. \`holdfast projections ls\` shows those that there are.`,
   );
 
 /** Throws unless there is one. */

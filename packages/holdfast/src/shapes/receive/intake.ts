@@ -167,11 +167,16 @@ async function verify(by: ReceiveOptions['verify'], delivery: Delivery) {
 const bodyOf = ({ body }: Verified, delivery: Delivery) =>
   body === undefined ? delivery.json() : body;
 
+/** A custom verifier may take them from JSON, which can hold what UTF-8 cannot. */
+const isWhole = (text: string) => !/\p{Cs}/u.test(text);
+
 /** No part can be written so that it looks like two. */
 function keyOf(type: string, { id, source = '' }: Verified): string {
   const bytes = typeof id === 'string' ? Buffer.byteLength(id) : 0;
   if (bytes < 1 || bytes > MOST_ID_BYTES)
     throw new Refused(`the id of the event must have 1 to ${MOST_ID_BYTES} bytes`, 400);
+  if (!isWhole(id) || !isWhole(String(source)))
+    throw new Refused('the id of the event, or its source, holds half of a surrogate pair', 400);
   return `webhook:${[type, source].map(encodeURIComponent).join(':')}:${id}`;
 }
 

@@ -2,6 +2,7 @@
 import type pg from 'pg';
 import type { Access } from '../../api/access.js';
 import type { Holdfast } from '../../api/holdfast.js';
+import { isId } from '../../job/id.js';
 import { type JobDefinition, job } from '../../job/job.js';
 import type { Logger } from '../../postgres/log/log.js';
 import type { Names } from '../../postgres/names.js';
@@ -15,6 +16,20 @@ export interface Delivery {
   readonly data: unknown;
   /** Sent by hand, whatever the state of the endpoint, and once. */
   readonly test?: true;
+}
+
+export const MESSAGE_ID = /^[A-Za-z0-9_-]{1,200}$/;
+
+/** Whoever may enqueue can write another payload: one that cannot be read must not fail those that are read with it. */
+export function isDelivery(payload: unknown): payload is Delivery {
+  const { endpoint, message, type, test } = (payload ?? {}) as Record<string, unknown>;
+  return (
+    isId(endpoint) &&
+    typeof message === 'string' &&
+    MESSAGE_ID.test(message) &&
+    typeof type === 'string' &&
+    (test === undefined || test === true)
+  );
 }
 
 /** What came of a test. */

@@ -15,7 +15,7 @@ import type { NewEndpoint } from './rows/endpoints.js';
 
 /** What of an endpoint can be changed. */
 export interface EndpointChanges {
-  /** Where its webhooks go: `https:`, and with `allowHttp` also `http:`. */
+  /** Where its webhooks go: `https:`, and with `allowHttp` also `http:`. Another origin gets the headers only if they are given too. */
   readonly url?: string;
   /** Which events it wants: `order.paid`, `order.*` or `*`. */
   readonly events?: readonly string[];
@@ -40,6 +40,17 @@ export interface EndpointOptions extends EndpointChanges {
   readonly ordered?: boolean;
   /** Its signing secret, if it has one already: `whsec_` and 24 to 64 bytes in base64. Default: a new one. */
   readonly secret?: string;
+}
+
+/** Whose an endpoint must be. */
+export interface EndpointOwner {
+  /** An endpoint of another tenant counts as unknown. Pass it wherever a customer names an endpoint. Default: any tenant. */
+  readonly tenant?: string;
+}
+
+/** Undefined is refused too: a tenant that somebody forgot must not mean all of them. */
+export function checkOwner(call: EndpointOwner): void {
+  if ('tenant' in call) checkKey(call.tenant, 'tenant', 'nothing was done');
 }
 
 const CHANGES = {
@@ -141,6 +152,14 @@ export function checkChanges(given: EndpointChanges, guard: Guard): CheckedChang
   const undone = 'Nothing was changed.';
   checkKnown(given, CHANGES, 'endpoints.update()', undone);
   return changesOf(given, guard, undone);
+}
+
+/** Headers may hold secrets of the origin for which they were given: another one does not get them. */
+export function movedFrom(url: string, checked: CheckedChanges): CheckedChanges {
+  const { changes, headers } = checked;
+  const next = changes.url ?? url;
+  if (headers !== null || new URL(next).origin === new URL(url).origin) return checked;
+  return { changes: { ...changes, header_names: [] }, headers: '{}' };
 }
 
 export function checkEndpoint(

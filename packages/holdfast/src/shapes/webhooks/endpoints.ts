@@ -21,12 +21,16 @@ import type { Deps } from './deps.js';
 import {
   checkChanges,
   checkEndpoint,
+  checkOwner,
   type EndpointChanges,
   type EndpointOptions,
+  type EndpointOwner,
+  movedFrom,
 } from './endpoint-options.js';
 import { cancelAll, queueOf, replay } from './moves.js';
 import { count } from './rows/deliveries.js';
 import * as rows from './rows/endpoints.js';
+import { rotate } from './rows/secrets.js';
 import {
   type Endpoint,
   type EndpointState,
@@ -34,11 +38,14 @@ import {
   type WaitingDeliveries,
 } from './views.js';
 
-/** What acts on an endpoint take. */
+/** What `endpoints.create()` takes beside. */
 export interface EndpointCall extends ActOptions {
   /** Your transaction. Default: one of its own. */
   readonly tx?: Transaction;
 }
+
+/** What acts on an endpoint take. */
+export interface EndpointAct extends EndpointCall, EndpointOwner {}
 
 /** Which endpoints are listed. */
 export interface EndpointsRequest {
@@ -91,11 +98,23 @@ export function endpoints(deps: Deps) {
     if ('tx' in call) checkTx(call.tx);
   }
 
+  function checkAct(id: string, call: EndpointAct, where: string, more: Record<string, true> = {}) {
+    checkCall(call, where, { tenant: true, ...more });
+    checkOwner(call);
+    checkId(id);
+  }
+
+  async function held(db: Executor, id: string, { tenant }: EndpointOwner) {
+    const row = await rows.lock(db, names, id, tenant ?? null);
+    if (!row) throw unknownEndpoint(id);
+    return row;
+  }
+
   const record = (db: Executor, act: ActName, id: string, call: EndpointCall) =>
     recordOf({ act, queue: names.queue, changes: { endpoint: id } }, call)?.add(db, names);
 
-  async function shown(db: Executor, id: string): Promise<Endpoint> {
-    const row = await rows.show(db, names, id);
+  async function shown(db: Executor, id: string, owner: EndpointOwner = {}): Promise<Endpoint> {
+    const row = await rows.show(db, names, id, owner.tenant);
     if (!row) throw unknownEndpoint(id);
     return endpointView(row);
   }
@@ -123,23 +142,23 @@ export function endpoints(deps: Deps) {
     },
 
     /**
-     * Changes an endpoint. What you leave out stays as it is. Deliveries that wait go to the new URL.
+     * Changes an endpoint. What you leave out stays as it is, but another origin does not get the
+     * headers of the old one. Deliveries that wait go to the new URL.
      * @example await hooks.endpoints.update(acme.id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
      */
-    async update(id: string, changes: EndpointChanges, call: EndpointCall = {}): Promise<Endpoint> {
-      checkCall(call, 'update');
-      checkId(id);
+    async update(id: string, changes: EndpointChanges, call: EndpointAct = {}): Promise<Endpoint> {
+      checkAct(id, call, 'update');
       const checked = checkChanges(changes, guard);
       return actIn(access, call, async (db) => {
-        const before = await shown(db, id);
+        const before = await held(db, id, call);
         const { concurrency = 1 } = checked.changes;
         if (before.ordered && concurrency !== 1)
           throw new HoldfastError(
             'OPTION_INVALID',
             'An ordered endpoint has one request at a time; nothing was changed. Make another endpoint without order.',
           );
-        if (!(await rows.change(db, names, id, checked.changes, checked.headers)))
-          throw unknownEndpoint(id);
+        const { changes: columns, headers } = movedFrom(before.url, checked);
+        await rows.change(db, names, id, columns, headers);
         await record(db, 'set_webhook', id, call);
         return shown(db, id);
       });
@@ -163,10 +182,12 @@ export function endpoints(deps: Deps) {
     },
 
     /** An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there. */
-    async get(id: string): Promise<Endpoint & WaitingDeliveries> {
+    async get(id: string, owner: EndpointOwner = {}): Promise<Endpoint & WaitingDeliveries> {
+      checkKnown(owner, { tenant: true }, 'endpoints.get()', 'Nothing was read.');
+      checkOwner(owner);
       checkId(id);
       return ask(access, async (db) => {
-        const endpoint = await shown(db, id);
+        const endpoint = await shown(db, id, owner);
         const { ordered } = endpoint;
         const counts = await count(db, queueOf(deps, endpoint), { id, ordered }, COUNTED);
         return { ...endpoint, ...counts };
@@ -174,24 +195,25 @@ export function endpoints(deps: Deps) {
     },
 
     /**
-     * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too.
+     * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too; with 0 they
+     * are signed with the new one only, as for a secret that has leaked.
      * @example const { secret } = await hooks.endpoints.rotate(acme.id, { overlap: '7d' });
      */
     async rotate(
       id: string,
-      call: EndpointCall & {
-        /** How long the old secret signs beside the new one. Default a day, at most 90. */
+      call: EndpointAct & {
+        /** How long the old secret signs beside the new one. 0: it ends now, with all before it. Default a day, at most 90. */
         readonly overlap?: Duration;
         /** The new secret. Default: one is made. */
         readonly secret?: string;
       } = {},
     ): Promise<EndpointSecret> {
-      checkCall(call, 'rotate', { overlap: true, secret: true });
-      checkId(id);
+      checkAct(id, call, 'rotate', { overlap: true, secret: true });
       const overlapMs = durationMs(call.overlap ?? '1d', 'overlap', { max: 90 * DAY_MS });
       const secret = call.secret === undefined ? newSecret() : checkSecret(call.secret, UNDONE);
       return actIn(access, call, async (db) => {
-        if (!(await rows.rotate(db, names, id, secret, overlapMs))) throw unknownEndpoint(id);
+        await held(db, id, call);
+        await rotate(db, names, id, secret, overlapMs);
         await record(db, 'rotate_webhook', id, call);
         return { secret };
       });
@@ -201,13 +223,12 @@ export function endpoints(deps: Deps) {
      * Stops requests to an endpoint. Its deliveries are held, and so is what is sent from now on. A request that runs ends.
      * @example await hooks.endpoints.disable(acme.id, { reason: 'the customer asked for it', actor: 'kim' });
      */
-    async disable(id: string, call: EndpointCall = {}): Promise<Endpoint> {
-      checkCall(call, 'disable');
-      checkId(id);
+    async disable(id: string, call: EndpointAct = {}): Promise<Endpoint> {
+      checkAct(id, call, 'disable');
       const words = { reason: call.reason ?? null, by: call.actor ?? null };
       return actIn(access, call, async (db) => {
+        await held(db, id, call);
         const was = await rows.turn(db, names, id, 'disabled', words);
-        if (was === null) throw unknownEndpoint(id);
         if (was !== 'disabled') await record(db, 'disable_webhook', id, call);
         return shown(db, id);
       });
@@ -219,7 +240,7 @@ export function endpoints(deps: Deps) {
      */
     async enable(
       id: string,
-      call: EndpointCall & {
+      call: EndpointAct & {
         /** Also run deliveries again whose attempts were spent. Default true. */
         readonly failed?: boolean;
       } = {},
@@ -229,13 +250,12 @@ export function endpoints(deps: Deps) {
         readonly replayed: number;
       }
     > {
-      checkCall(call, 'enable', { failed: true });
-      checkId(id);
+      checkAct(id, call, 'enable', { failed: true });
       checkFlag(call.failed, 'failed', UNDONE);
       const words = { reason: call.reason ?? null, by: call.actor ?? null };
       return actIn(access, call, async (db) => {
+        await held(db, id, call);
         const was = await rows.turn(db, names, id, 'active', words);
-        if (was === null) throw unknownEndpoint(id);
         if (was !== 'active') await record(db, 'enable_webhook', id, call);
         const endpoint = await shown(db, id);
         return { ...endpoint, replayed: await replay(db, deps, endpoint, call.failed ?? true) };
@@ -248,18 +268,17 @@ export function endpoints(deps: Deps) {
      */
     async remove(
       id: string,
-      call: EndpointCall = {},
+      call: EndpointAct = {},
     ): Promise<{
       /** How many deliveries were cancelled. */
       readonly cancelled: number;
     }> {
-      checkCall(call, 'remove');
-      checkId(id);
+      checkAct(id, call, 'remove');
       return actIn(access, call, async (db) => {
-        const endpoint = await shown(db, id);
-        if (!(await rows.remove(db, names, id))) throw unknownEndpoint(id);
+        const { ordered } = await held(db, id, call);
+        await rows.remove(db, names, id);
         await record(db, 'remove_webhook', id, call);
-        return { cancelled: await cancelAll(db, deps, endpoint) };
+        return { cancelled: await cancelAll(db, deps, { id, ordered }) };
       });
     },
   };

@@ -1,7 +1,8 @@
 /** `holdfast/webhooks`: webhooks to your customers. */
 export type { TestResult } from './deps.js';
-export type { EndpointChanges, EndpointOptions } from './endpoint-options.js';
+export type { EndpointChanges, EndpointOptions, EndpointOwner } from './endpoint-options.js';
 export type {
+  EndpointAct,
   EndpointCall,
   EndpointSecret,
   EndpointsPage,

@@ -11,8 +11,8 @@ import { checkKey, hash32 } from '../../job/key.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { uuidv7 } from '../../job/uuid.js';
 import { executor, type Queryable, type Transaction } from '../../postgres/queryable.js';
-import type { Deps } from './deps.js';
-import { checkType } from './endpoint-options.js';
+import { type Deps, MESSAGE_ID } from './deps.js';
+import { checkOwner, checkType, type EndpointOwner } from './endpoint-options.js';
 import { unknownEndpoint } from './endpoints.js';
 import { show, wanting } from './rows/endpoints.js';
 
@@ -57,7 +57,6 @@ const MESSAGE = {
 } as const satisfies Known<WebhookMessage>;
 const CALL = { tx: true } as const satisfies Known<SendCall>;
 const UNDONE = 'Nothing was sent.';
-const MESSAGE_ID = /^[A-Za-z0-9_-]{1,200}$/;
 
 const newMessageId = () => `msg_${uuidv7().replaceAll('-', '')}`;
 
@@ -126,22 +125,24 @@ export function sending(deps: Deps) {
      */
     async test(
       endpoint: string,
-      call: SendCall & {
-        /** What the receiver is told. Default: `{ test: true }`. */
-        readonly data?: unknown;
-      } = {},
+      call: SendCall &
+        EndpointOwner & {
+          /** What the receiver is told. Default: `{ test: true }`. */
+          readonly data?: unknown;
+        } = {},
     ): Promise<{
       /** The id of the message. */
       readonly message: string;
       /** The id of the delivery, which is a job. */
       readonly delivery: string;
     }> {
-      checkKnown(call, { ...CALL, data: true }, 'test()', UNDONE);
+      checkKnown(call, { ...CALL, tenant: true, data: true }, 'test()', UNDONE);
+      checkOwner(call);
       checkId(endpoint);
       if ('tx' in call) checkTx(call.tx);
-      const { data = { test: true } } = call;
+      const { data = { test: true }, tenant } = call;
       return inTransaction(deps, call, async (tx) => {
-        if (!(await show(executor(tx), names, endpoint))) throw unknownEndpoint(endpoint);
+        if (!(await show(executor(tx), names, endpoint, tenant))) throw unknownEndpoint(endpoint);
         const message = newMessageId();
         const payload = { endpoint, message, type: 'webhook.test', data, test: true } as const;
         const { id } = await hf.enqueue(deliver, payload, { maxAttempts: 1, tx });

@@ -19,15 +19,18 @@ import type { Worker } from '../../worker/worker.js';
 import { newDelivering } from './deliver/deliver.js';
 import { newPoster } from './deliver/post.js';
 import { type Deps, deliveryJobs } from './deps.js';
+import { checkOwner, type EndpointOwner } from './endpoint-options.js';
 import { endpoints } from './endpoints.js';
 import { checkOptions, type WebhooksOptions } from './options.js';
 import { attempts, prune } from './rows/attempts.js';
-import { enabledLately, wake } from './rows/deliveries.js';
+import { enabledLately, own, wake } from './rows/deliveries.js';
 import { sending } from './send.js';
 import { attemptView, type WebhookAttempt } from './views.js';
 
 /** Which attempts are listed. */
 export interface DeliveriesRequest {
+  /** Only those at endpoints of this tenant. Pass it wherever a customer names an endpoint. Default: of all. */
+  readonly tenant?: string;
   /** Only those of this endpoint. Default: all. */
   readonly endpoint?: string;
   /** Only those of this message. Default: all. */
@@ -49,7 +52,7 @@ export interface DeliveriesPage {
 }
 
 const REQUEST = {
-  ...{ endpoint: true, message: true, delivered: true, before: true, limit: true },
+  ...{ tenant: true, endpoint: true, message: true, delivered: true, before: true, limit: true },
 } as const satisfies Known<DeliveriesRequest>;
 const SERVICE_MS = 10_000;
 const CHUNK = 1_000;
@@ -106,10 +109,10 @@ export interface Webhooks extends ReturnType<typeof sending> {
   deliveries(request?: DeliveriesRequest): Promise<DeliveriesPage>;
   /**
    * Sends deliveries again, under the same message id: those that wait now, those that failed or were delivered once more,
-   * as long as the archive keeps them. Returns the ids of those that were found.
+   * as long as the archive keeps them. Returns the ids of those that were found; with `tenant`, those of other tenants are not.
    * @example await hooks.resend(['0199a1c2-7d3e-7000-8000-000000009182'], { reason: 'the receiver lost it' });
    */
-  resend(ids: readonly string[], call?: ActOptions): Promise<string[]>;
+  resend(ids: readonly string[], call?: ActOptions & EndpointOwner): Promise<string[]>;
 }
 
 /**
@@ -155,7 +158,8 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
 
     async deliveries(request: DeliveriesRequest = {}): Promise<DeliveriesPage> {
       checkKnown(request, REQUEST, 'deliveries()', 'Nothing was read.');
-      const { endpoint, message, before, limit = 100 } = request;
+      checkOwner(request);
+      const { tenant, endpoint, message, before, limit = 100 } = request;
       const delivered = checkFlag(request.delivered, 'delivered', 'Nothing was read.');
       const most = checkInteger(limit, 'limit', 1, 1_000);
       if (before !== undefined && !/^\d{1,18}$/.test(before))
@@ -164,20 +168,30 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
         attempts(db, names, {
           endpoint: endpoint === undefined ? null : checkId(endpoint),
           ...{ message: message ?? null, delivered: delivered ?? null, before: before ?? null },
-          limit: most + 1,
+          ...{ limit: most + 1, tenant },
         }),
       );
       const page = found.slice(0, most).map(attemptView);
       return { attempts: page, next: found.length > most ? (page.at(-1)?.id ?? null) : null };
     },
 
-    async resend(ids: readonly string[], call: ActOptions = {}): Promise<string[]> {
-      checkKnown(call, ACT_OPTIONS, 'resend()', 'Nothing was sent.');
-      checkActOptions(call);
+    async resend(
+      ids: readonly string[],
+      given: ActOptions & EndpointOwner = {},
+    ): Promise<string[]> {
+      checkKnown(given, { ...ACT_OPTIONS, tenant: true }, 'resend()', 'Nothing was sent.');
+      checkActOptions(given);
+      checkOwner(given);
+      const { tenant, ...call } = given;
       const wanted = checkIds(ids);
       const found: string[] = [];
       for (const where of [names, orderedNames]) {
-        const states = await ask(access, (db) => statesOf(db, where, wanted));
+        const states = await ask(access, async (db) => {
+          const some = await statesOf(db, where, wanted);
+          if (tenant === undefined) return some;
+          const mine = await own(db, where, wanted, { queue: names.queue, tenant });
+          return some.filter(({ id }) => mine.has(id));
+        });
         const of = (fits: (state: (typeof states)[number]) => boolean) =>
           states.filter(fits).map(({ id }) => id);
         const queue = where.queue as never;

@@ -30,7 +30,7 @@ BEGIN
   END IF;
   facts := jsonb_build_object(the_id, jsonb_build_object('delay', coalesce(delay_ms, 0), 'reason', error,
     'summary', CASE WHEN length(split_part(error, chr(10), 1)) > ${SUMMARY_CHARS}
-      THEN left(error, ${SUMMARY_CHARS - 1}) || '…' ELSE split_part(error, chr(10), 1) END));
+      THEN left(error, ${SUMMARY_CHARS - 3}) || '...' ELSE split_part(error, chr(10), 1) END));
   CASE the_verb
     WHEN 'complete' THEN
       SELECT 'completed' AS state, NULL::timestamptz AS woken INTO one
@@ -92,7 +92,7 @@ export const words: FunctionFile = {
 CREATE OR REPLACE FUNCTION holdfast.cut_text(words text, most integer) RETURNS text
   LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $fn$
 DECLARE
-  mark CONSTANT text := '… [cut, ' || octet_length(words) || ' bytes]';
+  mark CONSTANT text := '... [cut, ' || octet_length(words) || ' bytes]';
 BEGIN
   IF octet_length(words) <= most THEN
     RETURN words;

@@ -4,11 +4,11 @@
  * what has spent its attempts is a dead letter.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { Cancel, RetryLater, Snooze } from '../../../job/errors/errors.js';
+import { Cancel, DeadLetter, RetryLater, Snooze } from '../../../job/errors/errors.js';
 import { describeError } from '../../../job/errors/failure.js';
 import { boundedExecutor } from '../../../postgres/connect/bounded.js';
 import type { HandlerContext } from '../../../worker/run/handler-context.js';
-import type { Delivery, Deps, TestResult } from '../deps.js';
+import { type Delivery, type Deps, isDelivery, type TestResult } from '../deps.js';
 import {
   type Attempt,
   log,
@@ -143,6 +143,7 @@ export function newDelivering(deps: Deps, poster: Poster) {
   }
 
   return async function deliver(ctx: Context): Promise<TestResult | undefined> {
+    if (!isDelivery(ctx.payload)) throw new DeadLetter('its payload is not that of a delivery');
     const { test } = ctx.payload;
     const of = await read(ctx);
     if (!test) await mayGo(ctx, of);

@@ -107,9 +107,10 @@ function hearOthers(sent: http.ClientRequest, take: Take, ended: () => void): vo
 }
 
 export function newPoster({ guard, ca }: PosterOptions): Poster {
-  const agents = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS }, ca);
+  const keeping = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS }, ca);
+  const fresh = agentsOf({ keepAlive: false }, ca);
 
-  function send(request: Request, call: Call, take: Take) {
+  function send(request: Request, call: Call, take: Take, agents = keeping) {
     const { url, headers, body } = request;
     const secure = url.protocol === 'https:';
     return new Promise<void>((resolve, reject) => {
@@ -121,8 +122,9 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       call.sent = sent;
       sent.on('error', (error) => {
         if (!isStale(sent, error) || call.stopped) return reject(error);
-        // Nothing of an answer was read. A receiver that had taken it knows the id.
-        send(request, call, take).then(resolve, reject);
+        // Nothing of an answer was read. A receiver that had taken it knows the id. Other kept connections may be stale
+        // too, and one attempt must not become many: so once, and not on one of these.
+        send(request, call, take, fresh).then(resolve, reject);
       });
       sent.on('response', (response) => {
         take({ status: response.statusCode ?? null, headers: response.headers });
@@ -169,7 +171,7 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
       return { ...answer, ms: Math.round(performance.now() - startedAt) };
     },
     close() {
-      for (const agent of Object.values(agents)) agent.destroy();
+      for (const agent of [keeping, fresh].flatMap((two) => Object.values(two))) agent.destroy();
     },
   };
 }

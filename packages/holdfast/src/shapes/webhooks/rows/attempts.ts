@@ -166,6 +166,8 @@ FROM holdfast.webhook_log AS l
 WHERE l.queue = 'inbox' AND ($1::text IS NULL OR l.endpoint_id = $1::text::uuid)
   AND ($2::text IS NULL OR l.message_id = $2::text)
   AND ($3::text IS NULL OR l.delivered = $3::text::boolean) AND ($4::text IS NULL OR l.id < $4::text::bigint)
+  AND ($6::text IS NULL OR EXISTS (SELECT FROM holdfast.webhook_endpoints AS e
+    WHERE e.id = l.endpoint_id AND e.tenant = $6::text))
 ORDER BY l.id DESC
 LIMIT $5::text::integer`,
   columns: { attempt: text },
@@ -183,13 +185,15 @@ export interface AttemptsRequest {
   readonly delivered: boolean | null;
   readonly before: string | null;
   readonly limit: number;
+  /** Only at endpoints of this tenant that are there. */
+  readonly tenant?: string | undefined;
 }
 
 /** The latest first. */
 export async function attempts(db: Executor, names: Names, request: AttemptsRequest) {
-  const { endpoint, message, delivered, before, limit } = request;
+  const { endpoint, message, delivered, before, limit, tenant = null } = request;
   const flag = delivered === null ? null : String(delivered);
-  const params = [endpoint, message, flag, before, String(limit)];
+  const params = [endpoint, message, flag, before, String(limit), tenant];
   const rows = await db.run(listAttempts, names, params);
   return rows.map(({ attempt }) => JSON.parse(attempt) as AttemptRow);
 }

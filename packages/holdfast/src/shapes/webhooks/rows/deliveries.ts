@@ -5,7 +5,7 @@
 import { bucketOf } from '../../../job/key.js';
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
-import { bool, int4, statement, text, uuid } from '../../../postgres/statement.js';
+import { bool, int4, plainArray, statement, text, uuid } from '../../../postgres/statement.js';
 
 /** A delivery that is held is due so far ahead that nothing else is. */
 export const HOLD_MS = 3_000 * 86_400_000;
@@ -156,3 +156,28 @@ LIMIT $2::integer`,
 /** Endpoints that were enabled lately: an attempt that began before may hold its delivery after. */
 export const enabledLately = (db: Executor, names: Names, queue: string, limit: number) =>
   db.run(findEnabled, names, [queue, limit]);
+
+export const findOwn = statement({
+  name: 'webhook_own',
+  text: `
+SELECT w.id
+FROM unnest($1::text::uuid[]) AS w(id)
+LEFT JOIN LATERAL (SELECT j.payload FROM holdfast.inbox AS j WHERE j.id = w.id LIMIT 1) AS i ON true
+LEFT JOIN LATERAL (
+  SELECT j.payload FROM holdfast.inbox_archive AS j WHERE j.id = w.id AND i.payload IS NULL LIMIT 1
+) AS a ON true
+JOIN holdfast.webhook_endpoints AS e ON e.id::text = lower(coalesce(i.payload, a.payload) ->> 'endpoint')
+WHERE e.queue = $2::text AND e.tenant = $3::text`,
+  columns: { id: uuid },
+});
+
+/** Those of these deliveries that go to endpoints of a tenant. `queue` is that of the endpoints. */
+export async function own(
+  db: Executor,
+  names: Names,
+  ids: readonly string[],
+  { queue, tenant }: { readonly queue: string; readonly tenant: string },
+): Promise<ReadonlySet<string>> {
+  const rows = await db.run(findOwn, names, [plainArray(ids), queue, tenant]);
+  return new Set(rows.map(({ id }) => id));
+}

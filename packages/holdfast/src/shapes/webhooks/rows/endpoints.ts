@@ -93,13 +93,34 @@ export const showEndpoint = statement({
   text: `
 SELECT (${SHOWN})::text AS endpoint
 FROM holdfast.webhook_endpoints AS e
-WHERE e.queue = 'inbox' AND e.id = $1::text::uuid`,
+WHERE e.queue = 'inbox' AND e.id = $1::text::uuid AND ($2::text IS NULL OR e.tenant = $2::text)`,
   columns,
 });
 
-export async function show(db: Executor, names: Names, id: string): Promise<EndpointRow | null> {
-  const [row] = await db.run(showEndpoint, names, [id]);
+/** Null: there is none, or it is another tenant's. */
+export async function show(
+  db: Executor,
+  names: Names,
+  id: string,
+  tenant: string | null = null,
+): Promise<EndpointRow | null> {
+  const [row] = await db.run(showEndpoint, names, [id, tenant]);
   return row ? rowOf(row) : null;
+}
+
+export const lockEndpoint = statement({
+  name: 'webhook_lock',
+  text: `
+SELECT e.url, e.ordered
+FROM holdfast.webhook_endpoints AS e
+WHERE e.queue = 'inbox' AND e.id = $1::text::uuid AND ($2::text IS NULL OR e.tenant = $2::text)
+FOR UPDATE`,
+  columns: { url: text, ordered: bool },
+});
+
+/** Nobody else changes it until the transaction ends. Null: there is none, or it is another tenant's. */
+export async function lock(db: Executor, names: Names, id: string, tenant: string | null) {
+  return (await db.run(lockEndpoint, names, [id, tenant]))[0] ?? null;
 }
 
 export const listEndpoints = statement({
@@ -166,47 +187,15 @@ SELECT c.id::text FROM changed AS c`,
   columns: { id: text },
 });
 
-/** `headers`: as JSON; null: they stay. False: there is no such endpoint. */
+/** `headers`: as JSON; null: they stay. */
 export async function change(
   db: Executor,
   names: Names,
   id: string,
   changes: Partial<NewEndpoint>,
   headers: string | null,
-): Promise<boolean> {
-  const rows = await db.run(changeEndpoint, names, [id, JSON.stringify(changes), headers]);
-  return rows.length > 0;
-}
-
-export const rotateSecret = statement({
-  name: 'webhook_rotate',
-  text: `
-WITH wanted AS (
-  SELECT e.id FROM holdfast.webhook_endpoints AS e WHERE e.queue = 'inbox' AND e.id = $1::text::uuid FOR UPDATE
-), replaced AS (
-  UPDATE holdfast.webhook_secrets AS s
-  SET expires_at = now() + $3::text::bigint * interval '1 millisecond'
-  FROM wanted AS w WHERE s.endpoint_id = w.id AND s.kind = 's' AND s.expires_at IS NULL
-), expired AS (
-  DELETE FROM holdfast.webhook_secrets AS s USING wanted AS w
-  WHERE s.endpoint_id = w.id AND s.kind = 's' AND s.expires_at <= now()
-)
-INSERT INTO holdfast.webhook_secrets (endpoint_id, kind, value)
-SELECT w.id, 's', $2::text FROM wanted AS w
-RETURNING endpoint_id::text AS id`,
-  columns: { id: text },
-});
-
-/** The secrets before it sign for so long beside it. */
-export async function rotate(
-  db: Executor,
-  names: Names,
-  id: string,
-  secret: string,
-  overlapMs: number,
-): Promise<boolean> {
-  const rows = await db.run(rotateSecret, names, [id, secret, String(overlapMs)]);
-  return rows.length > 0;
+): Promise<void> {
+  await db.run(changeEndpoint, names, [id, JSON.stringify(changes), headers]);
 }
 
 export const turnEndpoint = statement({
@@ -255,8 +244,8 @@ SELECT g.id::text FROM gone AS g`,
   columns: { id: text },
 });
 
-export async function remove(db: Executor, names: Names, id: string): Promise<boolean> {
-  return (await db.run(removeEndpoint, names, [id])).length > 0;
+export async function remove(db: Executor, names: Names, id: string): Promise<void> {
+  await db.run(removeEndpoint, names, [id]);
 }
 
 export const findWanting = statement({
