@@ -212,7 +212,7 @@ describe('a worker that is gone', () => {
     await worker.beat();
     const ran: number[] = [];
     start(db.hf, (w) => w.handle(work, ({ payload }) => void ran.push(payload.n)), {
-      heartbeat: '200ms',
+      ...{ heartbeat: '200ms', maintenance: '200ms' },
     });
     expect(await worker.beat()).toBe('alive');
     await session.end();

@@ -1,10 +1,10 @@
 /** A dump that was restored elsewhere: the cursors' snapshots mean nothing there, and nobody acts as if they did. */
 import { eventLog, project, projections } from 'holdfast/projections';
 import { expect, test } from 'vitest';
-import { ground } from '../../support/ground.js';
 import { until } from '../../support/until.js';
-import { agreed, MODEL, ordersOf, paid, testProjectors, totalsOf } from './ground.js';
+import { agreed, MODEL, ordersOf, paid, testLogs, testProjectors, totalsOf } from './ground.js';
 
+const logs = testLogs();
 const start = testProjectors();
 
 /** As a younger cluster sees it: all xids in the tables lie far ahead of its counter. */
@@ -19,7 +19,7 @@ WHERE read_top > 0;
 UPDATE holdfast.projections SET cluster = 'another'`;
 
 test('a projection does not start on cursors of another cluster; rebase carries them over by position', async () => {
-  const { hf, rows } = await ground();
+  const { hf, rows } = await logs();
   const orders = ordersOf(hf);
   const worker = await start(hf, [totalsOf(orders)]);
   await orders.append([paid('a', 1), paid('b', 2)]);
@@ -36,7 +36,7 @@ test('a projection does not start on cursors of another cluster; rebase carries 
 });
 
 test('where a late commit makes it uncertain what was read, rebase refuses, and a rebuild replaces the model', async () => {
-  const { hf, rows, pool } = await ground();
+  const { hf, rows, pool } = await logs();
   const orders = ordersOf(hf);
   const worker = await start(hf, [totalsOf(orders, { shards: 1 })]);
   const late = await pool.connect();
@@ -63,7 +63,7 @@ test('where a late commit makes it uncertain what was read, rebase refuses, and 
 });
 
 test('what a restored log holds, and what is appended to it, is read through ranges of indexes', async () => {
-  const { hf, rows } = await ground();
+  const { hf, rows } = await logs();
   const log = eventLog(hf, 'orders');
   await log.append([paid('a', 1)]);
   await rows(`INSERT INTO holdfast.event_log (stream, id, bucket, key, type, data)

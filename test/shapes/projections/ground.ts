@@ -10,6 +10,7 @@ import {
 } from 'holdfast/projections';
 import { afterEach } from 'vitest';
 import type { Holdfast, WorkerOptions } from '../../../packages/holdfast/src/index.js';
+import { type TestGround, testDatabase } from '../../support/database.js';
 import { until } from '../../support/until.js';
 
 export type Paid = LoggedEvent<{ cents: number }>;
@@ -44,6 +45,23 @@ export const totalsOf = (log: EventLog, more: Partial<ProjectionOptions> = {}): 
 export const ordersOf = (hf: Holdfast) => eventLog(hf, 'orders');
 
 export const paid = (key: string, cents: number) => ({ type: 'order.paid', key, data: { cents } });
+
+/** One database for a file, whose queue is made once; each test has it without logs and projections. */
+export function testLogs(): () => Promise<TestGround> {
+  const db = testDatabase();
+  return async () => {
+    await db.rows(
+      `TRUNCATE holdfast.event_log, holdfast.projections, holdfast.workers RESTART IDENTITY CASCADE`,
+    );
+    const [made] = await db.rows(`SELECT FROM holdfast.queues WHERE name = 'projectors'`);
+    if (made) await db.rows('TRUNCATE holdfast.projectors, holdfast.projectors_claims');
+    const built = await db.rows<{ name: string }>(
+      `SELECT nspname AS name FROM pg_namespace WHERE nspname LIKE 'order_totals%'`,
+    );
+    for (const { name } of built) await db.rows(`DROP SCHEMA "${name}" CASCADE`);
+    return db;
+  };
+}
 
 export type Rows = (text: string, params?: unknown[]) => Promise<object[]>;
 

@@ -1,12 +1,12 @@
 /** Events become rows: with your transaction, in order per key, once. */
 import { expect, test } from 'vitest';
-import { ground } from '../../support/ground.js';
-import { agreed, MODEL, ordersOf, paid, testProjectors, totalsOf } from './ground.js';
+import { agreed, MODEL, ordersOf, paid, testLogs, testProjectors, totalsOf } from './ground.js';
 
+const logs = testLogs();
 const start = testProjectors();
 
 test('events from before and after the start are applied in order per key, those of other types passed over', async () => {
-  const { hf, rows, pool } = await ground();
+  const { hf, rows, pool } = await logs();
   const orders = ordersOf(hf);
   await orders.append([paid('a', 1), paid('b', 2), paid('a', 3)]);
   await start(hf, [totalsOf(orders)]);

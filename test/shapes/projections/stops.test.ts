@@ -1,7 +1,6 @@
 /** An event that cannot be applied stops its key and no other, says so, and loses nothing. */
 import { type Projection, projections } from 'holdfast/projections';
 import { expect, test } from 'vitest';
-import { ground } from '../../support/ground.js';
 import { until } from '../../support/until.js';
 import {
   ADD,
@@ -10,14 +9,16 @@ import {
   ordersOf,
   type Paid,
   paid,
+  testLogs,
   testProjectors,
   totalsOf,
 } from './ground.js';
 
+const logs = testLogs();
 const start = testProjectors();
 
 test('a poison event stops its key; the others go on, and resume applies what waited in order', async () => {
-  const { hf, rows } = await ground();
+  const { hf, rows } = await logs();
   const orders = ordersOf(hf);
   let broken = true;
   const fragile: Projection = totalsOf(orders, {

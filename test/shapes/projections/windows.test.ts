@@ -6,11 +6,11 @@ import { setImmediate } from 'node:timers/promises';
 import type { EventLog } from 'holdfast/projections';
 import type pg from 'pg';
 import { expect, test } from 'vitest';
-import { ground } from '../../support/ground.js';
 import { long } from '../../support/long.js';
 import { until } from '../../support/until.js';
-import { agreed, MODEL, ordersOf, paid, testProjectors, totalsOf } from './ground.js';
+import { agreed, MODEL, ordersOf, paid, testLogs, testProjectors, totalsOf } from './ground.js';
 
+const logs = testLogs();
 const start = testProjectors();
 
 /** The same numbers for a seed. */
@@ -65,7 +65,7 @@ const sorted = (rows: object[]) =>
   );
 
 test('every committed event is applied once, in the order of its key, however transactions overlap', async () => {
-  const { hf, rows, pool } = await ground();
+  const { hf, rows, pool } = await logs();
   const orders = ordersOf(hf);
   await start(hf, [totalsOf(orders, { page: 3 })]);
   const seed = Number(process.env.HOLDFAST_SEED ?? Date.now() % 1_000_000);
@@ -74,7 +74,7 @@ test('every committed event is applied once, in the order of its key, however tr
     const client = await pool.connect();
     const roll = dice(seed + n);
     try {
-      for (let i = 0; i < long(40, 2_000); i++) await transaction(client, orders, roll, prepared);
+      for (let i = 0; i < long(15, 2_000); i++) await transaction(client, orders, roll, prepared);
     } finally {
       client.release();
     }
@@ -94,14 +94,15 @@ test('every committed event is applied once, in the order of its key, however tr
 });
 
 test('a transaction that stays open holds nobody up, and what it wrote is applied when it commits', async () => {
-  const { hf, rows, pool } = await ground();
+  const { hf, rows, pool } = await logs();
   const orders = ordersOf(hf);
   await start(hf, [totalsOf(orders)]);
   const open = await pool.connect();
   try {
     await open.query('BEGIN');
     await orders.append([paid('open', 1)], { tx: open });
-    for (let round = 1; round <= 20; round++) {
+    const rounds = long(5, 20);
+    for (let round = 1; round <= rounds; round++) {
       await orders.append([paid(`key:${round}`, round)]);
       await agreed(rows);
     }
@@ -109,11 +110,11 @@ test('a transaction that stays open holds nobody up, and what it wrote is applie
   } finally {
     open.release();
   }
-  expect(await agreed(rows)).toHaveLength(21);
+  expect(await agreed(rows)).toHaveLength(long(6, 21));
 });
 
 test('a transaction has its xid before its first position, in whichever way it writes', async () => {
-  const { rows } = await ground();
+  const { rows } = await logs();
   // Both are counters: if a position were taken first, its transaction could have none yet.
   await rows(`CREATE FUNCTION has_xid() RETURNS boolean LANGUAGE sql VOLATILE
     AS 'SELECT pg_current_xact_id_if_assigned() IS NOT NULL'`);

@@ -10,25 +10,24 @@ import {
 import { testDatabase } from '../../support/database.js';
 import { until } from '../../support/until.js';
 import { testWorkers } from '../../support/workers.js';
-import { testReceivers, verifies } from './support/receivers.js';
+import { emptyHooks, testReceivers, verifies } from './support/receivers.js';
 
 const db = testDatabase();
 const start = testWorkers();
 const receiver = testReceivers();
 
-let count = 0;
-/** A queue and a tenant of the test's own, and a worker for it. */
+/** The queues are made once; the workers of the tests before are gone, and so is what they left. */
 async function hooksOf(options: WebhooksOptions = {}, worker: { concurrency?: number } = {}) {
-  const queue = `hooks_${++count}`;
   const local = { allow: ['127.0.0.0/8'], allowHttp: true, retry: [1, 1, 1] };
-  const hooks = webhooks(db.hf, { queue, ...local, ...options });
+  const hooks = webhooks(db.hf, { ...local, ...options });
   await hooks.create();
+  await emptyHooks(db);
   return {
     ...hooks,
     work: () => start(db.hf, (one) => hooks.deliver(one), { queues: [...hooks.queues], ...worker }),
     of: (endpoint: string) =>
       db.rows<{ status: string }>(
-        `SELECT status::text FROM holdfast.${queue} WHERE payload ->> 'endpoint' = $1`,
+        `SELECT status::text FROM holdfast.webhooks WHERE payload ->> 'endpoint' = $1`,
         [endpoint],
       ),
   };
@@ -154,7 +153,7 @@ test('while a secret is replaced, receivers that know only the old or only the n
     await hooks.endpoints.list({ tenant }),
     await hooks.endpoints.get(id),
     await db.hf.audit(),
-    await db.rows(`SELECT payload, headers FROM holdfast.hooks_${count}_archive`),
+    await db.rows('SELECT payload, headers FROM holdfast.webhooks_archive'),
   ]);
   for (const secret of [old, next, last]) expect(shown).not.toContain(secret);
 });
@@ -246,9 +245,9 @@ test('a removed endpoint takes its deliveries along, and the archive says why', 
   for (const n of [1, 2]) await hooks.send({ tenant, type: 'a', data: n });
   expect(await hooks.endpoints.remove(id)).toEqual({ cancelled: 2 });
   await expect(hooks.endpoints.get(id)).rejects.toMatchObject({ code: 'ENDPOINT_UNKNOWN' });
-  expect(
-    await db.rows(`SELECT status::text, last_error FROM holdfast.hooks_${count}_archive`),
-  ).toEqual([1, 2].map(() => ({ status: 'cancelled', last_error: 'its endpoint was removed' })));
+  expect(await db.rows('SELECT status::text, last_error FROM holdfast.webhooks_archive')).toEqual(
+    [1, 2].map(() => ({ status: 'cancelled', last_error: 'its endpoint was removed' })),
+  );
   const left = await db.rows('SELECT FROM holdfast.webhook_secrets WHERE endpoint_id = $1', [id]);
   expect(left).toEqual([]);
 });

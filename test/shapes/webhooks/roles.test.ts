@@ -13,6 +13,22 @@ const receiver = testReceivers();
 const { members } = testRoles(db, { prefix: 'holdfast_hooks' });
 const LOCAL = { allow: ['127.0.0.0/8'], allowHttp: true, retry: [] };
 const DENIED = { code: '42501' };
+const endpoint = {
+  ...{ tenant: 'acme', url: 'https://acme.example/hooks', headers: { authorization: 'hunter2' } },
+};
+
+/** Each shows a secret to who may run it, or tells by what it did whether a guess was right. */
+const LEAKS = [
+  'SELECT value FROM holdfast.webhook_secrets',
+  'SELECT s FROM holdfast.webhook_secrets AS s',
+  'SELECT to_jsonb(s) FROM holdfast.webhook_secrets AS s',
+  'COPY holdfast.webhook_secrets TO STDOUT',
+  "SELECT 1 FROM holdfast.webhook_secrets WHERE value LIKE 'whsec_a%'",
+  'DELETE FROM holdfast.webhook_secrets RETURNING value',
+  "DELETE FROM holdfast.webhook_secrets WHERE value < 'whsec_n'",
+  'UPDATE holdfast.webhook_secrets SET expires_at = now() RETURNING value',
+  "UPDATE holdfast.webhook_secrets SET value = 'whsec_mine'",
+];
 
 test('producers make endpoints and send, workers deliver, viewers look, operators act; secrets are the workers’', async () => {
   await webhooks(db.hf, LOCAL).create();
@@ -58,4 +74,22 @@ test('producers make endpoints and send, workers deliver, viewers look, operator
   await expect(viewing).rejects.toMatchObject(DENIED);
   await until('nothing runs', async () => (await of('viewer').endpoints.get(id)).waiting === 0);
   expect(await operator.endpoints.remove(id)).toEqual({ cancelled: 0 });
+});
+
+test('producers and operators make and rotate secrets; only workers read them', async () => {
+  await webhooks(db.hf, LOCAL).create();
+  for (const role of ['producer', 'operator'] as const) {
+    const hooks = webhooks(members[role].hf, LOCAL);
+    const { id } = await hooks.endpoints.create(endpoint);
+    await hooks.endpoints.rotate(id);
+    await hooks.endpoints.update(id, { headers: { authorization: 'hunter3' } });
+    expect((await hooks.endpoints.list()).endpoints.length).toBeGreaterThan(0);
+  }
+  for (const role of ['viewer', 'operator', 'producer'] as const)
+    for (const leak of LEAKS)
+      await expect(members[role].pool.query(leak), `${role}: ${leak}`).rejects.toMatchObject(
+        DENIED,
+      );
+  const { rows } = await members.worker.pool.query('SELECT value FROM holdfast.webhook_secrets');
+  expect(rows).toHaveLength(6);
 });

@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { afterEach } from 'vitest';
+import type { TestGround } from '../../../support/database.js';
 
 export interface Received {
   readonly headers: IncomingHttpHeaders;
@@ -64,6 +65,16 @@ export function testReceivers() {
     };
   };
 }
+
+/** Takes away what the tests before have left: queues are made once for a file. */
+export const emptyHooks = ({ rows }: Pick<TestGround, 'rows'>) =>
+  rows(`TRUNCATE ${LEFT.map((name) => `holdfast.${name}`)}`);
+
+const QUEUES = ['webhooks', 'webhooks_ordered'];
+const LEFT = [
+  ...['webhook_endpoints', 'webhook_health', 'webhook_log', 'webhook_secrets'],
+  ...QUEUES.flatMap((queue) => [queue, `${queue}_archive`, `${queue}_claims`]),
+];
 
 /** As a receiver of Standard Webhooks does it, who knows this secret and no other. */
 export function verifies({ headers, body }: Received, secret: string): boolean {
