@@ -5,19 +5,19 @@ import { webhooks } from '../../../packages/holdfast/src/shapes/webhooks/index.j
 import { testDatabase } from '../../support/database.js';
 import { until } from '../../support/until.js';
 import { testWorkers } from '../../support/workers.js';
-import { testReceivers } from './support/receivers.js';
+import { emptyHooks, testReceivers } from './support/receivers.js';
 
 const db = testDatabase();
 const start = testWorkers();
 const receiver = testReceivers();
 const tenant = 'acme';
 
-let count = 0;
 async function hooksOf() {
-  const queue = `own_${++count}`;
+  const queue = 'webhooks';
   const local = { allow: ['127.0.0.0/8'], allowHttp: true, retry: ['1h'] } as const;
   const hooks = webhooks(db.hf, { queue, ...local });
   await hooks.create();
+  await emptyHooks(db);
   return { ...hooks, queue, work: () => start(db.hf, (one) => hooks.deliver(one)) };
 }
 
