@@ -187,14 +187,15 @@ describe('fair', () => {
           begun.push(partitionKey);
           await new Promise((resolve) => setTimeout(resolve, 1));
         }),
-      { concurrency: 4 },
+      // Jobs claimed ahead of time would begin in the order in which a busy machine gets to them.
+      { concurrency: 4, prefetch: 0 },
     );
     await until('many have begun', () => begun.length >= 1_000);
     void worker.stop();
     const share = (key: string) => begun.slice(0, 1_000).filter((one) => one === key).length;
-    expect(share('gold') / 500).toBeCloseTo(1, 0.5);
-    expect(share('silver') / 333).toBeCloseTo(1, 0.5);
-    expect(share('tin') / 167).toBeCloseTo(1, 0.5);
+    expect(share('gold') / 500).toBeCloseTo(1, 1);
+    expect(share('silver') / 333).toBeCloseTo(1, 1);
+    expect(share('tin') / 167).toBeCloseTo(1, 1);
   });
 
   test('a single key is worked off in large claims', async () => {
