@@ -48,7 +48,10 @@ test('endpoints and what was sent to them are shown without secrets, and people 
   expect((await act({ verb: 'resend', ids: [deliveries[0]!.id] })).body).toEqual({
     moved: [deliveries[0]!.id],
   });
-  await until('it was delivered', async () => (await hooks.endpoints.get(id)).failed === 0);
+  await until('it was delivered', async () => {
+    const { failed, waiting } = await hooks.endpoints.get(id);
+    return failed + waiting === 0;
+  });
   expect((await act({ verb: 'disable' })).body).toMatchObject({ state: 'disabled' });
   expect((await act({ verb: 'enable' })).body).toMatchObject({ state: 'active', replayed: 0 });
 
