@@ -1,5 +1,5 @@
-/** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
-import { isLive, isSilent, saysOf } from '../fleet/workers.js';
+/** The work itself: what waits too long, what nobody took back, dead letters, and maintenance. */
+import { isLive } from '../fleet/workers.js';
 import { MOST_POISON } from '../job/failures.js';
 import type { Overview, QueueOverview, WorkerOverview } from '../queue/overview.js';
 import { describePaused, isPartlyPaused, type QueueRow } from '../queue/queues.js';
@@ -176,66 +176,4 @@ export function judgeSchedules(queue: string, overdueMs: number, limits: Limits)
     'Workers write the ticks of the queues that they serve. Those that are late are caught up as the schedule says, or missed.',
     `holdfast schedules ls --queue ${queue} shows which. Start a worker that serves the queue, or look for warnings in the logs of those that do.`,
   );
-}
-
-/** `counted`: the jobs of all queues could be counted. */
-export function judgeWorkers({ queues, workers }: Overview, counted = true): Finding[] {
-  const alive = workers.filter(({ worker }) => worker.status === 'alive');
-  const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
-  const about = queues.some(({ counts }) => counts.approximate) ? 'about ' : '';
-  const check = 'workers';
-  if (alive.length === 0) {
-    const start = 'holdfast work';
-    if (counted && waits === 0) {
-      const why = 'Nothing waits either; what is enqueued from now on will.';
-      return [note(check, 'No worker is alive.', why, start)];
-    }
-    const text = counted
-      ? `No worker is alive and ${about}${many(waits, 'job waits', 'jobs wait')}.`
-      : 'No worker is alive; how many jobs wait could not be counted.';
-    return [problem(check, text, 'Nothing runs.', start)];
-  }
-  const silent = alive.filter(({ worker }) => isSilent(worker));
-  const versions = ['holdfast', 'version'].flatMap((fact) => mixed(alive, fact));
-  if (silent.length === 0) return [ok(check, `${alive.length} alive`), ...versions];
-  const who = silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ');
-  if (silent.length === alive.length) {
-    // Nobody is left who could declare them dead.
-    return [
-      problem(
-        check,
-        `No worker sends heartbeats: ${who} registered as alive, but not seen for so long. ${many(waits, 'job')} wait.`,
-        'Nothing runs. What they hold comes back when another worker declares them dead, and there is none.',
-        'holdfast work',
-      ),
-    ];
-  }
-  return [
-    problem(
-      check,
-      `${who} registered as alive, but not seen for so long.`,
-      'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
-      'Start another worker, whose maintenance declares them dead; then look after their hosts.',
-    ),
-    ...versions,
-  ];
-}
-
-function mixed(alive: readonly WorkerOverview[], fact: string): Finding[] {
-  const byVersion = new Map<string, number>();
-  for (const { worker } of alive) {
-    const version = saysOf(worker, fact);
-    if (version !== null) byVersion.set(version, (byVersion.get(version) ?? 0) + 1);
-  }
-  if (byVersion.size < 2) return [];
-  const what = fact === 'holdfast' ? 'holdfast' : 'the application';
-  const list = [...byVersion].map(([version, count]) => `${version} (${count})`).join(', ');
-  return [
-    note(
-      'mixed versions',
-      `Live workers run different versions of ${what}: ${list}.`,
-      'During a deploy this is as it should be. If it stays, some jobs run old code.',
-      'holdfast workers ls shows which; drain the old ones: holdfast workers drain ID',
-    ),
-  ];
 }

@@ -155,6 +155,8 @@ export interface Route {
   readonly residents?: number;
   /** Of a workflow, instead of the handler. */
   readonly workflow?: WorkflowRoute;
+  /** How many attempts have begun in this worker, and when the last one did. Counted by who runs them. */
+  readonly starts?: { count: number; at: number };
 }
 
 export interface WorkflowRoute {
