@@ -13,7 +13,8 @@ import {
   judgeMaintenanceLock,
   readMaintenanceLock,
 } from '../../inspect/doctor/locks.js';
-import { judgeSchedules } from '../../inspect/doctor/queues.js';
+import { judgeHeldKeys } from '../../inspect/doctor/pauses.js';
+import { judgeRates, judgeSchedules } from '../../inspect/doctor/queues.js';
 import { judgeStopped } from '../../inspect/doctor/stopped.js';
 import {
   judgeBuckets,
@@ -26,6 +27,8 @@ import { recentAttempts } from '../../inspect/fleet/reports.js';
 import { findUnhandled } from '../../inspect/fleet/unhandled.js';
 import { isLive, type WorkerRow } from '../../inspect/fleet/workers.js';
 import { commonError } from '../../inspect/job/failures.js';
+import { heldKeys } from '../../inspect/queue/held-keys.js';
+import { dueOf, dueUnder, jobsOf, rateLine, readLimits } from '../../inspect/queue/limits.js';
 import { overdueMs } from '../../inspect/queue/oldest.js';
 import type { QueueRow } from '../../inspect/queue/queues.js';
 import { limitLocks } from '../../inspect/reading/row-locks.js';
@@ -54,6 +57,10 @@ export async function lookAtQueue(
   const names: Names = { schema, queue: queue.name };
   const keyed = queue.ordering !== 'none';
   const idleMs = queue.maintainedAt === null ? null : at - Date.parse(queue.maintainedAt);
+  if (queue.ordering === 'key_strict')
+    await round.check('held keys', async (db) =>
+      judgeHeldKeys(queue.name, await heldKeys(db, names), at),
+    );
   await round.check('maintenance lock', async (db) => {
     const holders = await readMaintenanceLock(db, names, maintenanceLock(names));
     return judgeMaintenanceLock(queue.name, holders, limits, idleMs);
@@ -61,6 +68,19 @@ export async function lookAtQueue(
   await round.check('limit lock', async (db) =>
     judgeLimitLocks(queue.name, await limitLocks(db, names, null)),
   );
+  await round.check('rates', async (db) => {
+    const rows = (await readLimits(db, names, queue.name)).filter((row) => row.rateLimit !== null);
+    const due = await dueUnder(db, names, rows, keyed);
+    const paced = rows.flatMap((row) => {
+      const { rateLimit, ratePerMs, type } = row;
+      const own = dueOf(row, due, rows);
+      const line = rateLine(row, own);
+      if (!line || rateLimit === null || ratePerMs === null) return [];
+      const rate = { limit: rateLimit, perMs: ratePerMs };
+      return [{ ...{ queue: queue.name, type, rate, waiting: jobsOf(own) }, ...line }];
+    });
+    return judgeRates(queue.name, paced, limits);
+  });
   const alive = (workers ?? []).filter(({ status }) => status === 'alive');
   if (keyed && workers) {
     round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));

@@ -15,6 +15,7 @@ import {
 import { judgeDrift } from '../../inspect/doctor/drift.js';
 import { judgeTrouble } from '../../inspect/doctor/fleet.js';
 import { judgeLocks } from '../../inspect/doctor/locks.js';
+import { judgePausedSchedules } from '../../inspect/doctor/pauses.js';
 import { judgeProjections } from '../../inspect/doctor/projections.js';
 import { judgeQueues } from '../../inspect/doctor/queues.js';
 import { judgeRights } from '../../inspect/doctor/rights.js';
@@ -27,15 +28,18 @@ import { isLive, listWorkers, saysOf, type WorkerRow } from '../../inspect/fleet
 import { findPoison, findSuspects } from '../../inspect/job/failures.js';
 import { lagOf } from '../../inspect/projections/lag.js';
 import {
+  isDenied,
   type Overview,
   type QueueOverview,
   queuesOverview,
   workersOverview,
 } from '../../inspect/queue/overview.js';
-import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
+import { type PauseAct, pauseActs } from '../../inspect/queue/paused-by.js';
+import { isPartlyPaused, listQueues, type QueueRow } from '../../inspect/queue/queues.js';
 import { readLocks } from '../../inspect/reading/locks.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
 import { closePool, plainPool, withClient } from '../../postgres/connect/pool.js';
+import { readSchedules } from '../../schedule/list.js';
 import { checkSchema } from '../../schema/migrate.js';
 import { MIGRATIONS } from '../../schema/migrations.js';
 import { commonText, queueText } from '../../schema/texts.js';
@@ -45,6 +49,7 @@ import { lookAtQueue } from './doctor-queue.js';
 import { type DoctorTarget, Round } from './doctor-round.js';
 
 const CLOSE_MS = 500;
+const MOST_PAUSED = 1_000;
 
 export type { DoctorTarget } from './doctor-round.js';
 
@@ -103,8 +108,34 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
     round.add(judgeTrouble(all));
     round.add(await vanished(target, round, seen, limits));
   }
-  round.add(judgeQueues(overview, limits, poison));
+  const acts = await pauses(target, round, seen, at);
+  round.add(judgeQueues(overview, limits, poison, acts));
   return round.findings;
+}
+
+/** Who paused what is asked where something is paused; who may not read the audit is not told. */
+async function pauses(
+  { schema }: DoctorTarget,
+  round: Round,
+  { queues }: Seen,
+  at: number,
+): Promise<readonly PauseAct[]> {
+  const page = { after: null, limit: MOST_PAUSED };
+  const names = { schema, queue: 'inbox' };
+  const schedules = await round.read('paused schedules', (db) =>
+    readSchedules(db, names, { paused: true }, page),
+  );
+  const isPaused = queues.some((queue) => queue.paused || isPartlyPaused(queue));
+  if (!isPaused && !schedules?.length) return [];
+  const acts = await round.read('paused', (db) =>
+    pauseActs(db, schema).catch((error) => {
+      if (!isDenied(error)) throw error;
+      return [];
+    }),
+  );
+  const paused = (schedules ?? []).map(({ name }) => name);
+  round.add(judgePausedSchedules(paused, acts ?? [], at));
+  return acts ?? [];
 }
 
 /** Jobs are only asked for where somebody vanished. */

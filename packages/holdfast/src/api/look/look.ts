@@ -1,5 +1,6 @@
 /** What the command line shows, for programs: jobs, queues, workers, and why a job does not run. */
 import { explainJob } from '../../inspect/explain/explain.js';
+import { markStopped } from '../../inspect/explain/stopped.js';
 import { isArchivePlace, listArchive } from '../../inspect/job/archive.js';
 import type { JobFilter } from '../../inspect/job/filter.js';
 import { listJobs, ORDERS, type Order } from '../../inspect/job/list.js';
@@ -160,9 +161,10 @@ export function looking(access: Access) {
      * who, and its figures are null.
      */
     async queues(): Promise<QueueInfo[]> {
-      const seen = await ask(access, (db, part) =>
-        everyQueue(db, part, schema, { withRates: true }),
-      );
+      const seen = await ask(access, async (db, part) => {
+        const queues = await everyQueue(db, part, schema, { withRates: true });
+        return (await markStopped(db, part, schema, queues, ringOwner)).queues;
+      });
       return seen.map((one) => ('error' in one ? lockedView(one) : queueView(one)));
     },
 

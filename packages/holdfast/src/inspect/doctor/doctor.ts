@@ -12,7 +12,12 @@ export interface Finding {
   /** Several lines where there is something to paste: each statement on a line of its own, or a whole function. */
   readonly fix: string | null;
   /** Its text quotes an error of jobs of this type. */
-  readonly quotes?: { readonly queue: string; readonly type: string };
+  readonly quotes?: {
+    readonly queue: string;
+    readonly type: string;
+    /** The same text without the error. */
+    readonly without: string;
+  };
 }
 
 export const LIMITS = {
@@ -30,6 +35,8 @@ export const LIMITS = {
   wraparoundXids: 1_000_000_000,
   /** A due job that waits for longer is a sign that something is wrong. */
   oldestMs: 5 * 60_000,
+  /** What a rate lets start may take so long to start all of it. */
+  emptyMs: 60 * 60_000,
   /** Due work has stopped when a job has been due for longer, and nothing of its type has started for `quietMs`. */
   stoppedMs: 30_000,
   quietMs: 60_000,

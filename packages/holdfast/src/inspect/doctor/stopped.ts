@@ -19,7 +19,8 @@ export function judgeStopped(queue: string, found: readonly Stopped[], limits: L
       lines(...steps(one)),
     );
     const { quotes } = one.reason;
-    return quotes ? { ...finding, quotes: { queue, type: quotes } } : finding;
+    const without = `${describeStopped(one)} (${one.reason.code}).`;
+    return quotes ? { ...finding, quotes: { queue, type: quotes, without } } : finding;
   });
 }
 

@@ -7,9 +7,11 @@
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { startedAgoMs, startsIn } from '../fleet/reports.js';
-import { isLive, takes, type WorkerRow } from '../fleet/workers.js';
+import { isLive, listWorkers, takes, type WorkerRow } from '../fleet/workers.js';
 import { begunIn, type DueType, dueTypes } from '../queue/due-types.js';
+import type { LockedQueue, QueueOverview } from '../queue/overview.js';
 import type { QueueRow } from '../queue/queues.js';
+import type { Part } from '../reading/reading.js';
 import { explainJob } from './explain.js';
 import type { RingOwner } from './facts/situation.js';
 import type { Reason, ReasonCode } from './reasons.js';
@@ -170,3 +172,34 @@ function grouped(all: readonly Stopped[]): Stopped[] {
   }
   return [...causes.values()];
 }
+
+/**
+ * The same for queues whose counts are known, each of which gets its `stoppedMs`. Asked only where the oldest due job has
+ * waited for long. A queue that does not answer in time, or may not be read, is passed over.
+ */
+export async function markStopped<Seen extends QueueOverview | LockedQueue>(
+  db: Executor,
+  part: Part,
+  schema: string,
+  queues: readonly Seen[],
+  ringOwner?: RingOwner,
+): Promise<{ queues: Seen[]; stopped: Stopped[] }> {
+  const isLate = (one: QueueOverview | LockedQueue): one is QueueOverview =>
+    'counts' in one && isOld(one, STOP_LIMITS);
+  const stopped: Stopped[] = [];
+  if (!queues.some(isLate)) return { queues: [...queues], stopped };
+  const workers = await part(() => listWorkers(db, schema, { withDead: true })).catch(() => null);
+  for (const { queue } of workers ? queues.filter(isLate) : []) {
+    const question = { queue, workers: workers ?? [], ringOwner };
+    stopped.push(...(await part(() => findStopped(db, schema, question)).catch(() => [])));
+  }
+  const marked = queues.map((one): Seen => {
+    const own = stopped.filter(({ queue }) => queue === one.queue.name);
+    if (own.length === 0 || !('counts' in one)) return one;
+    return { ...one, stoppedMs: Math.max(...own.map(({ dueMs }) => dueMs)) };
+  });
+  return { queues: marked, stopped };
+}
+
+const isOld = ({ counts: { oldestDue, size } }: QueueOverview, { stoppedMs }: StopLimits) =>
+  oldestDue !== null && Date.parse(size.at) - Date.parse(oldestDue) > stoppedMs;

@@ -127,3 +127,33 @@ export function startedAgoMs(starts: ReadonlyMap<string, number>, type: string):
   const [own, others] = [starts.get(type), starts.get(OTHERS)];
   return own ?? others ?? null;
 }
+
+/** How much of a worker is in use. */
+export interface Busy {
+  /** Handlers that ran when it last sent a heartbeat. */
+  readonly running: number;
+  /** How many may run at once, over all its queues. */
+  readonly handlers: number;
+  /** The same of each of its queues; empty: it does not say. */
+  readonly queues: Readonly<
+    Record<string, { readonly running: number; readonly handlers: number }>
+  >;
+}
+
+/** Null: it is gone or silent, or does not say. */
+export function busyOf(worker: WorkerRow): Busy | null {
+  const facts = worker.metadata as { concurrency?: unknown; load?: { running?: unknown } } | null;
+  const [running, concurrency] = [facts?.load?.running, facts?.concurrency];
+  if (typeof running !== 'number' || typeof concurrency !== 'number') return null;
+  if (worker.status === 'dead' || isSilent(worker) || concurrency < 1) return null;
+  const names = Object.keys((worker.handles ?? {}) as object);
+  const own = names.flatMap((queue) => {
+    const load = queueLoadOf(worker, queue);
+    return load ? [[queue, { running: load.running, handlers: load.handlers }] as const] : [];
+  });
+  const handlers =
+    own.length === names.length && own.length > 0
+      ? own.reduce((sum, [, one]) => sum + one.handlers, 0)
+      : concurrency * Math.max(1, names.length);
+  return { running, handlers, queues: Object.fromEntries(own) };
+}

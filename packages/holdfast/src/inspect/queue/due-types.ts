@@ -8,6 +8,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
 import { FROM_HELD } from '../fleet/held.js';
 import { inLines, LINES, share } from '../reading/lines.js';
+import { ON_HOLD, OPEN_LINES } from '../reading/pauses.js';
 
 const ROWS = 5_000;
 const BY_KEY = 1_000;
@@ -22,8 +23,7 @@ SELECT d.type, count(*) AS jobs, bool_or(d.more) AS more,
 FROM (${due}
 ) AS d
 CROSS JOIN holdfast.queues AS q
-WHERE q.name = 'inbox' AND NOT q.paused AND (d.type = ANY (q.paused_types)) IS NOT TRUE
-  AND (d.partition_key = ANY (q.paused_keys)) IS NOT TRUE
+WHERE q.name = 'inbox' AND NOT ${ON_HOLD('d')}
 GROUP BY d.type
 ORDER BY due_ms DESC, d.type
 LIMIT ${MAX_TYPES}`;
@@ -47,6 +47,7 @@ export const dueTypesByTime = statement({
     count(*) OVER (PARTITION BY r.type, r.version, r.priority, r.limit_key) >= r.most AS more
   FROM (${inLines({
     columns: `i.type, i.version, i.priority, i.limit_key, i.id, i.partition_key, i.available_at, ${share(ROWS)} AS most`,
+    which: OPEN_LINES,
     ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: share(ROWS) },
   })}
   ) AS r

@@ -10,11 +10,16 @@ import { bool, int8, statement } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
+import { ON_HOLD, OPEN_LINES } from '../reading/pauses.js';
 
 const BY_AGE = 10_000;
 /** So many are read to find them among dead letters, which stay for long. */
 const WITH_DEAD = 100_000;
 const KEYS = 2_000;
+
+/** One row of settings for each job: a pause holds it back. */
+const HOLD = (job: string) =>
+  `EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND ${ON_HOLD(job)})`;
 
 export const oldestByTime = statement({
   name: 'oldest_by_time',
@@ -23,18 +28,23 @@ WITH RECURSIVE ${LINES}
 SELECT min(o.available_at) AS oldest_due, (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
 FROM (${inLines({
     columns: 'i.available_at',
-    ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: '1' },
+    which: OPEN_LINES,
+    ...{
+      when: 'i.available_at <= now()',
+      but: `i.status = 'pending' AND NOT ${HOLD('i')}`,
+      most: '1',
+    },
   })}
   UNION ALL
   -- Suspects are not in the indexes that claims read.
   SELECT s.available_at FROM holdfast.inbox AS s
-  WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()
+  WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now() AND NOT ${HOLD('s')}
 ) AS o`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 
 const HEAD = (after: string) => `
-      SELECT i.partition_bucket, i.partition_key COLLATE "C" AS key, i.status, i.available_at
+      SELECT i.partition_bucket, i.partition_key COLLATE "C" AS key, i.status, i.available_at, i.type, i.partition_key
       FROM holdfast.inbox AS i
       WHERE NOT i.parked ${after}
         AND (SELECT q.ordering <> 'turns' FROM holdfast.queues AS q WHERE q.name = 'inbox')
@@ -52,13 +62,13 @@ WITH RECURSIVE head AS (
 )
 SELECT min(o.available_at) AS oldest_due, true AS more_lines
 FROM (
-  (SELECT h.status, h.available_at FROM head AS h LIMIT ${KEYS})
+  (SELECT h.status, h.available_at, h.type, h.partition_key FROM head AS h LIMIT ${KEYS})
   UNION ALL
-  (SELECT i.status, i.available_at
+  (SELECT i.status, i.available_at, i.type, i.partition_key
    FROM (SELECT * FROM holdfast.inbox ORDER BY id LIMIT ${WITH_DEAD}) AS i
    WHERE i.status <> 'dead_letter' AND NOT ${asleep('i')} LIMIT ${BY_AGE})
 ) AS o
-WHERE o.status = 'pending' AND o.available_at <= now()`,
+WHERE o.status = 'pending' AND o.available_at <= now() AND NOT ${HOLD('o')}`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 
