@@ -11,7 +11,7 @@ import {
   LIMITS,
   type Limits,
 } from '../../packages/holdfast/src/inspect/doctor/doctor.js';
-import { pasteLines } from '../../packages/holdfast/src/inspect/doctor/stopped.js';
+import { judgeStopped, pasteLines } from '../../packages/holdfast/src/inspect/doctor/stopped.js';
 import type { Reason, ReasonCode } from '../../packages/holdfast/src/inspect/explain/reasons.js';
 import {
   findStopped,
@@ -62,25 +62,26 @@ async function findings(limits: Partial<Limits> = AT_ONCE): Promise<Finding[]> {
 const red = async (check: string, limits: Partial<Limits> = AT_ONCE) =>
   (await findings(limits)).find((one) => one.check === check && one.level === 'problem');
 
-/** The whole doctor takes a while, so it is asked when there is something to say. */
-async function found(check: string, text: RegExp, limits: Partial<Limits> = AT_ONCE) {
-  const all = { ...LIMITS, ...limits };
-  if (check === 'stopped')
-    await until(`${text}`, () =>
-      reading(db.pool, async (reader) => {
-        const workers = await listWorkers(reader, 'holdfast', { withDead: true });
-        for (const queue of await listQueues(reader, 'holdfast')) {
-          const stopped = await findStopped(reader, 'holdfast', { queue, workers, limits: all });
-          if (stopped.some(({ reason }) => text.test(reason.text))) return true;
-        }
-        return false;
-      }),
-    );
-  return until(`${check}: ${text}`, async () => {
+const found = (check: string, text: RegExp, limits: Partial<Limits> = AT_ONCE) =>
+  until(`${check}: ${text}`, async () => {
     const one = await red(check, limits);
     return one && text.test(one.text) ? one : null;
   });
-}
+
+/** What the doctor says of stopped queues, without all the rest of it. */
+const stopped = (text: RegExp, limits: Partial<Limits> = AT_ONCE) =>
+  until(`${text}`, () =>
+    reading(db.pool, async (reader) => {
+      const all = { ...LIMITS, ...limits };
+      const workers = await listWorkers(reader, 'holdfast', { withDead: true });
+      for (const queue of await listQueues(reader, 'holdfast')) {
+        const seen = await findStopped(reader, 'holdfast', { queue, workers, limits: all });
+        const one = judgeStopped(queue.name, seen, all).find((each) => text.test(each.text));
+        if (one?.level === 'problem') return one;
+      }
+      return null;
+    }),
+  );
 
 /** What of a fix is there to be typed: commands into a shell, statements into psql. */
 async function type(fix: string | null, which = /./): Promise<void> {
@@ -187,10 +188,7 @@ describe('a queue has stopped', () => {
       async () => (await db.hf.jobs({ filter: { status: 'processing' } })).jobs.length === 2,
     );
     const { id } = await db.hf.enqueue(quick, {});
-    const one = await found(
-      'stopped',
-      /no free handler: worker .* holds 2 jobs for 2 handlers: 2 slow/,
-    );
+    const one = await stopped(/no free handler: worker .* holds 2 jobs for 2 handlers: 2 slow/);
     expect(one.text).toMatch(
       /^1 due job of "inbox" \(quick\) does not start: the oldest has been due for .*, and none of the kind is known to have started\. /,
     );
@@ -228,7 +226,7 @@ describe('a queue has stopped', () => {
     await db.hf.cancel(ids);
     await until('both are lost', () => worker.stats.lost === 2);
     const { id } = await db.hf.enqueue(slow, {});
-    const one = await found('stopped', /2 handlers of it run on with jobs that it has lost/);
+    const one = await stopped(/2 handlers of it run on with jobs that it has lost/);
     expect(one.fix).toContain(`\nholdfast workers drain ${worker.id}`);
     start(db.hf, (other) => other.handle(slow, () => {}), SOON);
     await completed(id);
@@ -244,7 +242,7 @@ describe('a queue has stopped', () => {
     await human.query(`BEGIN; SELECT FROM holdfast.inbox WHERE id = '${id}' FOR UPDATE`);
     start(db.hf, (one) => one.handle(quick, () => {}), SOON);
     await db.hf.resume();
-    const one = await found('stopped', /Its row is locked by process \d+ of the server \(psql/);
+    const one = await stopped(/Its row is locked by process \d+ of the server \(psql/);
     await type(one.fix);
     await completed(id);
   });
@@ -263,8 +261,7 @@ describe('a queue has stopped', () => {
     const first = await db.hf.enqueue(step, { fails: true }, key);
     await until('it is dead', async () => (await db.hf.job(first.id))?.status === 'dead_letter');
     const { id } = await db.hf.enqueue(step, {}, key);
-    const one = await found(
-      'stopped',
+    const one = await stopped(
       /Its key order:1 is held by job .* is a dead letter and holds the key/,
     );
     expect(one.fix).toContain(`\nor:\nholdfast jobs discard ${first.id}`);
@@ -280,7 +277,7 @@ describe('a queue has stopped', () => {
     const first = await db.hf.enqueue(rare, {});
     await completed(first.id);
     const { id } = await db.hf.enqueue(rare, {});
-    const one = await found('stopped', /at most 1 "rare" jobs start in 30 d/, {
+    const one = await stopped(/at most 1 "rare" jobs start in 30 d/, {
       ...AT_ONCE,
       oldestMs: 1,
     });
@@ -301,8 +298,7 @@ describe('a queue has stopped', () => {
     const { worker, stop } = start(hf, (one) => one.handle(quick, () => {}), SOON);
     const { id } = await db.hf.enqueue(quick, {});
     await db.rows(`UPDATE holdfast.inbox SET available_at = now() - interval '1 minute'`);
-    const one = await found(
-      'stopped',
+    const one = await stopped(
       /1 live worker can run it and has a free handler, but none has taken it/,
     );
     expect(one.fix).toContain(`Read the log of ${worker.id}`);

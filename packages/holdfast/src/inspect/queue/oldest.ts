@@ -9,7 +9,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, statement } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
 import { instant } from '../reading/columns.js';
-import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
+import { inLines, LINES, MAX_LINES, share } from '../reading/lines.js';
 import { ON_HOLD, OPEN_LINES } from '../reading/pauses.js';
 
 const BY_AGE = 10_000;
@@ -17,9 +17,13 @@ const BY_AGE = 10_000;
 const WITH_DEAD = 100_000;
 const KEYS = 2_000;
 
-/** One row of settings for each job: a pause holds it back. */
-const HOLD = (job: string) =>
-  `EXISTS (SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND ${ON_HOLD(job)})`;
+/** Behind jobs of a key that is paused it is looked for in so many. */
+const BEHIND_PAUSED = 20_000;
+
+/** The first one of a line, unless keys are paused. */
+const FIRST = `CASE WHEN EXISTS (
+        SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused_keys IS NOT NULL)
+      THEN ${share(BEHIND_PAUSED)} ELSE 1 END`;
 
 export const oldestByTime = statement({
   name: 'oldest_by_time',
@@ -27,19 +31,17 @@ export const oldestByTime = statement({
 WITH RECURSIVE ${LINES}
 SELECT min(o.available_at) AS oldest_due, (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
 FROM (${inLines({
-    columns: 'i.available_at',
+    columns: 'i.available_at, i.type, i.partition_key',
     which: OPEN_LINES,
-    ...{
-      when: 'i.available_at <= now()',
-      but: `i.status = 'pending' AND NOT ${HOLD('i')}`,
-      most: '1',
-    },
+    ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: FIRST },
   })}
   UNION ALL
   -- Suspects are not in the indexes that claims read.
-  SELECT s.available_at FROM holdfast.inbox AS s
-  WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now() AND NOT ${HOLD('s')}
-) AS o`,
+  SELECT s.available_at, s.type, s.partition_key FROM holdfast.inbox AS s
+  WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()
+) AS o
+CROSS JOIN holdfast.queues AS q
+WHERE q.name = 'inbox' AND NOT ${ON_HOLD('o')}`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 
@@ -68,7 +70,8 @@ FROM (
    FROM (SELECT * FROM holdfast.inbox ORDER BY id LIMIT ${WITH_DEAD}) AS i
    WHERE i.status <> 'dead_letter' AND NOT ${asleep('i')} LIMIT ${BY_AGE})
 ) AS o
-WHERE o.status = 'pending' AND o.available_at <= now() AND NOT ${HOLD('o')}`,
+CROSS JOIN holdfast.queues AS q
+WHERE q.name = 'inbox' AND o.status = 'pending' AND o.available_at <= now() AND NOT ${ON_HOLD('o')}`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 
