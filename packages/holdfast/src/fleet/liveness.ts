@@ -87,7 +87,8 @@ export const checkOthers = statement({
   text: `
 WITH beat AS (
   UPDATE holdfast.workers AS w
-  SET last_seen_at = now(), metadata = $4::text::jsonb
+  SET last_seen_at = now(),
+    metadata = $4::text::jsonb || jsonb_build_object('databaseRole', current_user)
   -- The look must not wait for a row that somebody has locked; the next look tries again.
   WHERE w.ctid = (
     SELECT o.ctid FROM holdfast.workers AS o

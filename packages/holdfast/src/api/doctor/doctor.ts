@@ -94,12 +94,12 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   await round.check('locks', async (db) => judgeLocks(await readLocks(db, schema), limits));
   round.add([...judgeServer(server, limits), ...judgeSettings(settings)]);
   const migrated = await judgeSchema(target, round);
-  if (migrated) await round.check('rights', (db) => judgeRights(db, schema));
   if (migrated)
     await round.check('projections', async (db) =>
       judgeProjections(await lagOf(db, { schema, queue: 'inbox' }, null)),
     );
   const seen = migrated ? await look(target, round) : null;
+  if (migrated) await round.check('rights', (db) => judgeRights(db, schema, seen?.all ?? []));
   const leaseMs = shortest(seen, 'leaseMs', 90_000);
   round.add(judgeLine(line, limits, leaseMs, shortest(seen, 'heartbeatMs', 10_000)));
   await round.check('vacuum horizon', async (db) =>

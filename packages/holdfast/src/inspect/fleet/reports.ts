@@ -22,9 +22,19 @@ export function keptIn(worker: WorkerRow) {
   });
 }
 
-function said(worker: WorkerRow): { leaked?: unknown; kept?: unknown } {
+/** What the database refused it lately for want of a right: what it said, and what was tried. */
+export function deniedIn(worker: WorkerRow) {
+  const { denied } = said(worker);
+  return (Array.isArray(denied) ? denied : []).flatMap((one: { said?: unknown; what?: unknown }) =>
+    typeof one?.said === 'string' ? [{ said: one.said, what: String(one.what) }] : [],
+  );
+}
+
+type Said = { readonly leaked?: unknown; readonly kept?: unknown; readonly denied?: unknown };
+
+function said(worker: WorkerRow): Said {
   if (worker.status === 'dead' || isSilent(worker)) return {};
-  const { load } = (worker.metadata ?? {}) as { load?: { leaked?: unknown; kept?: unknown } };
+  const { load } = (worker.metadata ?? {}) as { load?: Said };
   return load ?? {};
 }
 
