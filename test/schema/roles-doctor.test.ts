@@ -10,6 +10,7 @@ import { judgeRights } from '../../packages/holdfast/src/inspect/doctor/rights.j
 import { listWorkers, type WorkerRow } from '../../packages/holdfast/src/inspect/fleet/workers.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { ROLES, type RoleName, testRoles } from '../support/roles.js';
+import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
 
 const db = testDatabase();
@@ -120,9 +121,7 @@ test('a live worker says as which role it is connected, also after a heartbeat',
   const { worker, events } = start(members.worker.hf, (w) => w.handle(job('t'), () => undefined), {
     heartbeat: '50ms',
   });
-  await expect
-    .poll(() => events.filter(({ kind }) => kind === 'heartbeat').length)
-    .toBeGreaterThan(1);
+  await until('heartbeats', () => events.filter(({ kind }) => kind === 'heartbeat').length > 1);
   const rows = await listWorkers(db.engine, INBOX.schema, {});
   const { databaseRole } = (rows.find(({ id }) => id === worker.id)?.metadata ?? {}) as {
     databaseRole?: string;
