@@ -15,8 +15,8 @@ import {
   tableText,
 } from '../reading/rights.js';
 import { firstFew } from '../reading/words.js';
+import { askRoles, roleOf, type WorkingRole, workingRoles } from './cause/roles.js';
 import { type Finding, ok, problem } from './doctor.js';
-import { askRoles, roleOf, type WorkingRole, workingRoles } from './roles.js';
 
 const CHECK = 'rights';
 

@@ -80,12 +80,13 @@ GROUP BY j.status, j.claimed_by`,
   },
 });
 
-/** `budgetMs`: for how long dead letters are counted, one by one. */
+/** `budgetMs`: for how long dead letters are counted, one by one. `empty`: it is known to have no row. */
 export async function countByStatus(
   db: Executor,
   names: Names,
-  { budgetMs }: { readonly budgetMs?: number } = {},
+  { budgetMs, empty }: { readonly budgetMs?: number; readonly empty?: QueueSize | undefined } = {},
 ): Promise<QueueCounts> {
+  if (empty) return (await tally(db, names, empty, true)) as QueueCounts;
   const size = await queueSize(db, names);
   // Statistics lag, and a crash of the server empties them: a queue that only seems small is found out.
   if (Math.max(size.liveRows, size.expectedRows) <= 2 * EXACT_ROWS) {
@@ -95,8 +96,13 @@ export async function countByStatus(
   return estimate(db, names, size, budgetMs);
 }
 
-async function tally(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts | null> {
-  const groups = await db.run(tallyJobs, names, [EXACT_ROWS + 1]);
+async function tally(
+  db: Executor,
+  names: Names,
+  size: QueueSize,
+  isEmpty = false,
+): Promise<QueueCounts | null> {
+  const groups = isEmpty ? [] : await db.run(tallyJobs, names, [EXACT_ROWS + 1]);
   const sum = (pick: (group: (typeof groups)[number]) => number, status?: string) =>
     groups.reduce((n, one) => n + (!status || one.status === status ? pick(one) : 0), 0);
   if (sum((one) => one.jobs) > EXACT_ROWS) return null;

@@ -3,10 +3,10 @@
  * gives its sessions, and the roles of docs/roles.sql. It reads the catalogue and the list of sessions, and no table of
  * the schema.
  */
-import { bool, json, text } from '../../postgres/statement.js';
-import { saysOf, type WorkerRow } from '../fleet/workers.js';
-import { type Answer, asks } from '../reading/asks.js';
-import type { Role } from '../reading/rights.js';
+import { bool, json, text } from '../../../postgres/statement.js';
+import { saysOf, type WorkerRow } from '../../fleet/workers.js';
+import { type Answer, asks } from '../../reading/asks.js';
+import type { Role } from '../../reading/rights.js';
 
 export const askRoles = asks({
   name: 'doctor_roles',
@@ -87,7 +87,10 @@ export function workingRoles(
       ...{ role: name, group: group !== null },
       kind: before?.kind ?? (kind as Role | null) ?? (works ? 'worker' : null),
       workers: [...(before?.workers ?? []), ...workers.map(({ id }) => id)],
-      users: [...(before?.users ?? []), ...(sessions.length > 0 && role !== name ? [role] : [])],
+      users: [
+        ...(before?.users ?? []),
+        ...((sessions.length > 0 || own) && role !== name ? [role] : []),
+      ],
       serves: [...new Set([...(before?.serves ?? []), ...workers.flatMap(servedBy)])],
       own: own || before?.own === true,
     });
