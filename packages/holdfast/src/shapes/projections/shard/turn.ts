@@ -10,7 +10,7 @@ import { isForeign, youngerCluster } from '../names.js';
 import { type Cursor, type Holder, take } from '../rows/cursor.js';
 import { page } from '../rows/page.js';
 import { isThere } from '../rows/registry.js';
-import { stopsOf } from '../rows/stops.js';
+import { stopsOf, type Wish } from '../rows/stops.js';
 import { makeTables } from './create.js';
 import type { Shard, ShardDeps } from './deps.js';
 import { applyPage, resumeKey } from './page.js';
@@ -40,11 +40,29 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
   if (younger || isForeign(cluster, deps.cluster)) throw youngerCluster(projection.name);
   const shard: Shard = { projectionId, shard: number, holder, taken };
   await makeTables(deps, shard);
-  if (number === 0) await projection.log.prune();
   const endsAt = performance.now() + TURN_MS * (0.75 + Math.random() / 2);
+  let isOver = false;
+  const goesOn = () => !isOver && !signal.aborted && performance.now() < endsAt;
+  const pruning = number === 0 ? pruneLog(deps, goesOn) : null;
+  try {
+    return await readOn(deps, shard, db, { signal, goesOn });
+  } finally {
+    isOver = true;
+    await pruning;
+  }
+}
+
+/** Page after page. Resolves as `takeTurn` does. */
+async function readOn(
+  deps: ShardDeps,
+  shard: Shard,
+  db: Executor,
+  { signal, goesOn }: { readonly signal: AbortSignal; readonly goesOn: () => boolean },
+): Promise<number> {
+  const { names, projection } = deps;
   const reader = newReader(deps, shard, db);
   const backoff = new Backoff();
-  while (!signal.aborted && performance.now() < endsAt) {
+  while (goesOn()) {
     try {
       await reader.look();
       await reader.read(signal);
@@ -52,13 +70,14 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
     } catch (error) {
       if (error instanceof Overtaken) return LOOK_MS;
       deps.log.warn(
-        { projection: projection.name, shard: number, err: describeError(error).message },
+        { projection: projection.name, shard: shard.shard, err: describeError(error).message },
         'a projection could not go on; it tries again',
       );
       if (!isTransient(error)) return LOOK_MS;
       await deps.watch.pause(backoff.nextMs(), signal);
       // Whether the page was committed is not known.
-      const again = await take(db, names, holder, projectionId, number).catch(() => undefined);
+      const { holder, projectionId } = shard;
+      const again = await take(db, names, holder, projectionId, shard.shard).catch(() => undefined);
       if (!again) return LOOK_MS;
       reader.cursor = again;
     }
@@ -66,11 +85,23 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
   return 0;
 }
 
+/** Beside the pages, so that it delays none of them. What fails here is tried again with the next turn. */
+async function pruneLog({ projection, log }: ShardDeps, goesOn: () => boolean): Promise<void> {
+  try {
+    while (goesOn() && (await projection.log.prune()) > 0);
+  } catch (error) {
+    log.warn(
+      { log: projection.log.name, err: describeError(error).message },
+      'old events could not be deleted; it is tried again',
+    );
+  }
+}
+
 /** What the owner remembers between pages. */
 function newReader(deps: ShardDeps, shard: Shard, db: Executor) {
   const { names, projection, watch } = deps;
   const { projectionId, shard: number, taken } = shard;
-  let stops = new Map<string, boolean>();
+  let stops = new Map<string, Wish>();
   let [lookAt, hints] = [0, watch.hints];
   const reader = {
     cursor: taken as Cursor,
@@ -80,8 +111,9 @@ function newReader(deps: ShardDeps, shard: Shard, db: Executor) {
       hints = watch.hints;
       lookAt = performance.now() + LOOK_MS;
       stops = await stopsOf(db, names, projectionId, number);
-      const resumed = [...stops].filter(([, resume]) => resume);
-      for (const [key] of resumed) reader.cursor = await resumeKey(deps, shard, reader.cursor, key);
+      const resumed = [...stops].filter(([, { resume }]) => resume);
+      for (const [key, { skip }] of resumed)
+        reader.cursor = await resumeKey(deps, shard, reader.cursor, { key, skip });
       if (resumed.length > 0) {
         stops = await stopsOf(db, names, projectionId, number);
         // The rest of a long line comes with the next look, between pages of the others.
@@ -95,7 +127,7 @@ function newReader(deps: ShardDeps, shard: Shard, db: Executor) {
       if (next.events.length === 0 && cursor.untilSnapshot === null) return watch.wait(signal);
       const applied = await applyPage(deps, shard, cursor, next, stops);
       reader.cursor = applied.cursor;
-      for (const key of applied.stopped) stops.set(key, false);
+      for (const key of applied.stopped) stops.set(key, { resume: false, skip: null });
       if (next.events.length > 0) watch.found();
     },
   };
