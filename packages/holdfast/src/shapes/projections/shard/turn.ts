@@ -102,13 +102,13 @@ function newReader(deps: ShardDeps, shard: Shard, db: Executor) {
   const { names, projection, watch } = deps;
   const { projectionId, shard: number, taken } = shard;
   let stops = new Map<string, Wish>();
-  let [lookAt, hints] = [0, watch.hints];
+  let [lookAt, acts] = [0, watch.acts];
   const reader = {
     cursor: taken as Cursor,
     /** Now and then: keys that are to go on, and whether this build has caught up. */
     async look(): Promise<void> {
-      if (performance.now() < lookAt && hints === watch.hints) return;
-      hints = watch.hints;
+      if (performance.now() < lookAt && acts === watch.acts) return;
+      acts = watch.acts;
       lookAt = performance.now() + LOOK_MS;
       stops = await stopsOf(db, names, projectionId, number);
       const resumed = [...stops].filter(([, { resume }]) => resume);
@@ -123,8 +123,10 @@ function newReader(deps: ShardDeps, shard: Shard, db: Executor) {
     },
     async read(signal: AbortSignal): Promise<void> {
       const { cursor } = reader;
+      const seen = watch.hints;
       const next = await page(db, names, projection.log.name, cursor, projection.page);
-      if (next.events.length === 0 && cursor.untilSnapshot === null) return watch.wait(signal);
+      if (next.events.length === 0 && cursor.untilSnapshot === null)
+        return watch.wait(signal, seen);
       const applied = await applyPage(deps, shard, cursor, next, stops);
       reader.cursor = applied.cursor;
       for (const key of applied.stopped) stops.set(key, { resume: false, skip: null });
