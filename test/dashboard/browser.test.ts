@@ -383,29 +383,32 @@ longTest('a limit is set, changed and removed, and a type paused, from their pag
   ]);
 });
 
-test('a stopped key is retried and its event skipped, and a build removed, on the screen of projections', async () => {
-  const evil = '<img src=x onerror=alert(1)>';
-  await plantProjection(db, [
-    { key: evil, error: `Error: ${evil}` },
-    { key: 'order:2', error: 'Error: no card' },
-  ]);
-  const page = await open(`${await serve()}projections`);
-  await says(page, `Error: ${evil}`);
-  await click(page, 'Retry order:2');
-  await says(page, '1 key goes on.');
-  await says(page, 'is retried');
-  await click(page, `Skip the event of ${evil}`);
-  await says(page, 'The read model will lack this event.');
-  await click(page, 'Skip it');
-  await says(page, 'is skipped');
-  await click(page, 'Remove version 2 of order_totals');
-  await click(page, 'Remove');
-  await says(page, 'The build of version 2 of order_totals is gone.');
-  const { acts } = await db.hf.audit();
-  expect(acts.slice(0, 3).map(({ act }) => act)).toEqual([
-    ...['remove_projection', 'skip_event', 'resume_projection'],
-  ]);
-});
+longTest(
+  'a stopped key is retried and its event skipped, and a build removed, on its screen',
+  async () => {
+    const evil = '<img src=x onerror=alert(1)>';
+    await plantProjection(db, [
+      { key: evil, error: `Error: ${evil}` },
+      { key: 'order:2', error: 'Error: no card' },
+    ]);
+    const page = await open(`${await serve()}projections`);
+    await says(page, `Error: ${evil}`);
+    await click(page, 'Retry order:2');
+    await says(page, '1 key goes on.');
+    await says(page, 'is retried');
+    await click(page, `Skip the event of ${evil}`);
+    await says(page, 'The read model will lack this event.');
+    await click(page, 'Skip it');
+    await says(page, 'is skipped');
+    await click(page, 'Remove version 2 of order_totals');
+    await click(page, 'Remove');
+    await says(page, 'The build of version 2 of order_totals is gone.');
+    const { acts } = await db.hf.audit();
+    expect(acts.slice(0, 3).map(({ act }) => act)).toEqual([
+      ...['remove_projection', 'skip_event', 'resume_projection'],
+    ]);
+  },
+);
 
 test('the live lab is listed where there is one, and its buttons reach it', async () => {
   const acted: LabAct[] = [];
