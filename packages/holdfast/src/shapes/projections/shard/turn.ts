@@ -17,16 +17,22 @@ import { applyPage, resumeKey } from './page.js';
 import { promoteIfCaughtUp } from './promote.js';
 import { Overtaken } from './transaction.js';
 
-/** So that shards spread over the workers that there are, and a crash long ago is not held against a shard. */
+/** How often it is asked whether another worker has fewer shards. */
 const TURN_MS = 10_000;
+/** A crash long ago is not held against a shard: the job ends now and then. */
+const LONGEST_MS = 60_000;
 /** How often the owner looks for keys that are to go on. */
 const LOOK_MS = 1_000;
+/** The same where a notification tells of it. */
+const TOLD_MS = 5_000;
 
 export interface TurnOf {
   readonly projectionId: number;
   readonly shard: number;
   readonly holder: Holder;
   readonly signal: AbortSignal;
+  /** How long the job should wait for a worker that has fewer; 0: there is none. */
+  readonly pauseMs: () => Promise<number>;
 }
 
 /** Resolves with how soon the next turn should begin; null: there is nothing to do any more. */
@@ -40,16 +46,31 @@ export async function takeTurn(deps: ShardDeps, turn: TurnOf): Promise<number | 
   if (younger || isForeign(cluster, deps.cluster)) throw youngerCluster(projection.name);
   const shard: Shard = { projectionId, shard: number, holder, taken };
   await makeTables(deps, shard);
-  const endsAt = performance.now() + TURN_MS * (0.75 + Math.random() / 2);
+  const someMs = () => TURN_MS * (0.75 + Math.random() / 2);
+  const lastAt = performance.now() + LONGEST_MS;
+  let endsAt = performance.now() + someMs();
   let isOver = false;
   const goesOn = () => !isOver && !signal.aborted && performance.now() < endsAt;
   const pruning = number === 0 ? pruneLog(deps, goesOn) : null;
+  const reader = newReader(deps, shard, db);
   try {
-    return await readOn(deps, shard, db, { signal, goesOn });
+    for (;;) {
+      const again = await readOn(deps, shard, db, { reader, signal, goesOn });
+      if (again !== 0 || signal.aborted) return again;
+      const pauseMs = await turn.pauseMs().catch(() => 0);
+      if (pauseMs > 0 || performance.now() > lastAt) return pauseMs;
+      endsAt = performance.now() + someMs();
+    }
   } finally {
     isOver = true;
     await pruning;
   }
+}
+
+interface Reading {
+  readonly reader: ReturnType<typeof newReader>;
+  readonly signal: AbortSignal;
+  readonly goesOn: () => boolean;
 }
 
 /** Page after page. Resolves as `takeTurn` does. */
@@ -57,10 +78,9 @@ async function readOn(
   deps: ShardDeps,
   shard: Shard,
   db: Executor,
-  { signal, goesOn }: { readonly signal: AbortSignal; readonly goesOn: () => boolean },
+  { reader, signal, goesOn }: Reading,
 ): Promise<number> {
   const { names, projection } = deps;
-  const reader = newReader(deps, shard, db);
   const backoff = new Backoff();
   while (goesOn()) {
     try {
@@ -109,7 +129,8 @@ function newReader(deps: ShardDeps, shard: Shard, db: Executor) {
     async look(): Promise<void> {
       if (performance.now() < lookAt && acts === watch.acts) return;
       acts = watch.acts;
-      lookAt = performance.now() + LOOK_MS;
+      const isTold = !watch.isDeaf && taken.state !== 'building';
+      lookAt = performance.now() + (isTold ? TOLD_MS : LOOK_MS);
       stops = await stopsOf(db, names, projectionId, number);
       const resumed = [...stops].filter(([, { resume }]) => resume);
       for (const [key, { skip }] of resumed)

@@ -27,6 +27,8 @@ export class Watch {
   #onAt = 0;
   #secondAt = 0;
   #hintsOfSecond = 0;
+  /** Notifications cannot be had here. */
+  isDeaf = true;
   /** How many notifications have arrived. */
   hints = 0;
   /** How many of them may be an operator's. */
@@ -87,6 +89,7 @@ export class Watch {
   async #listen(): Promise<boolean> {
     const on = await this.#hints.want(true).catch(() => false);
     this.#onAt = performance.now();
+    this.isDeaf = !on;
     return on;
   }
 
