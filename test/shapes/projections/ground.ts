@@ -63,6 +63,17 @@ export function testLogs(): () => Promise<TestGround> {
   };
 }
 
+/** As a younger cluster sees it: all xids in the tables lie far ahead of its counter. */
+export const RESTORED = `
+UPDATE holdfast.event_log SET xid = (xid::text::bigint + 1000000000)::text::xid8;
+UPDATE holdfast.projection_cursors SET read_mark = (read_mark::text::bigint + 1000000000)::text::xid8,
+  read_snapshot = concat_ws(':', pg_snapshot_xmin(read_snapshot)::text::bigint + 1000000000,
+    pg_snapshot_xmax(read_snapshot)::text::bigint + 1000000000,
+    (SELECT coalesce(string_agg((x::text::bigint + 1000000000)::text, ',' ORDER BY x), '')
+      FROM pg_snapshot_xip(read_snapshot) AS x))::pg_snapshot
+WHERE read_top > 0;
+UPDATE holdfast.projections SET cluster = 'another'`;
+
 export type Rows = (text: string, params?: unknown[]) => Promise<object[]>;
 
 /** Until the read model says what the log says. */

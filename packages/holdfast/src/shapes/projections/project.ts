@@ -67,13 +67,10 @@ export async function project(worker: Worker, projections: readonly Projection[]
       const { payload, id, fenceToken, signal, type, partitionKey } = context;
       const { id: projectionId, shard } = payload as ShardOf;
       const holder = { jobId: id, generation: fenceToken };
+      const pauseMs = () => pauseFor(deps, { type, partitionKey, held: count(projectionId, 0) });
       count(projectionId, 1);
       const again = await sessions
-        .during(async () => {
-          const againMs = await takeTurn(deps, { projectionId, shard, holder, signal });
-          if (againMs !== 0 || signal.aborted) return againMs;
-          return pauseFor(deps, { type, partitionKey, held: count(projectionId, 0) });
-        })
+        .during(() => takeTurn(deps, { projectionId, shard, holder, signal, pauseMs }))
         .catch((error) => {
           log.error(
             { projection: projection.name, shard, err: describeError(error).message },
