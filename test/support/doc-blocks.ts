@@ -91,7 +91,7 @@ declare global {
   const sendReceipt: import('holdfast').JobDefinition<{ orderId: number }, { orderId: number }>;
   const hooks: import('holdfast/webhooks').Webhooks;
   const acme: import('holdfast/webhooks').Endpoint;
-  const orders: import('holdfast/projections').EventLog;
+  const orders: import('holdfast/projections').EventLog<{ 'order.paid': { cents: number } }>;
   const orderTotals: import('holdfast/projections').Projection;
   const pool: import('pg').Pool;
   const client: import('pg').PoolClient;

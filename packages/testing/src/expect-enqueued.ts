@@ -3,7 +3,7 @@
  * has written and not yet committed. A failed one says what is there instead. Errors are plain, so that any test
  * runner shows them.
  */
-import type { JobDefinition, Queryable } from 'holdfast';
+import type { JobDefinition, Queryable, QueueName } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
 import { invalid } from './deps.js';
 import { type EnqueuedJob, enqueuedJobs, queueNames } from './rows.js';
@@ -23,7 +23,7 @@ export interface EnqueuedMatch<Input = unknown> {
   /** Its partition key. */
   readonly partitionKey?: string;
   /** Default: any queue. */
-  readonly queue?: string;
+  readonly queue?: QueueName;
   /** Objects may have more than is written here; arrays and values must be equal. */
   readonly payload?: DeepPartial<Input>;
 }

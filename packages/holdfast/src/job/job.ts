@@ -95,7 +95,7 @@ export function checkDefinition(given: unknown, what: string, undone: string): v
   throw invalid(`${what} must be a definition, made with job('…'), not ${shown(given)}. ${undone}`);
 }
 
-const JOB_OPTIONS = {
+export const JOB_OPTIONS = {
   ...{ schema: true, result: true, version: true, upgrade: true, queue: true },
   ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
   onDeadLetter: true,

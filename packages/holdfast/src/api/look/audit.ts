@@ -36,7 +36,7 @@ export interface AuditEntry extends Omit<AuditRow, 'at' | 'act' | 'filter' | 'ch
   /** Which jobs: the filter, or up to 100 ids of those that moved; null: not about jobs. */
   readonly filter: Readonly<Record<string, unknown>> | null;
   /** The queue; null: the act was about none. */
-  readonly queue: string | null;
+  readonly queue: QueueName | null;
   /** How many jobs moved; null: it was not about jobs. */
   readonly jobs: number | null;
   /** Null: none was given. */

@@ -7,7 +7,6 @@ import { ask } from '../../api/access.js';
 import { actIn, recordOf } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
-import { checkId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
@@ -21,6 +20,7 @@ import type { Deps } from './deps.js';
 import {
   checkChanges,
   checkEndpoint,
+  checkEndpointId,
   checkOwner,
   type EndpointChanges,
   type EndpointOptions,
@@ -101,7 +101,7 @@ export function endpoints(deps: Deps) {
   function checkAct(id: string, call: EndpointAct, where: string, more: Record<string, true> = {}) {
     checkCall(call, where, { tenant: true, ...more });
     checkOwner(call);
-    checkId(id);
+    checkEndpointId(id);
   }
 
   async function held(db: Executor, id: string, { tenant }: EndpointOwner) {
@@ -173,7 +173,7 @@ export function endpoints(deps: Deps) {
       const found = await ask(access, (db) =>
         rows.list(db, names, {
           tenant: tenant === undefined ? null : checkKey(tenant, 'tenant'),
-          after: after === undefined ? null : checkId(after),
+          after: after === undefined ? null : checkEndpointId(after),
           ...{ state: state ?? null, limit: most + 1 },
         }),
       );
@@ -185,7 +185,7 @@ export function endpoints(deps: Deps) {
     async get(id: string, owner: EndpointOwner = {}): Promise<Endpoint & WaitingDeliveries> {
       checkKnown(owner, { tenant: true }, 'endpoints.get()', 'Nothing was read.');
       checkOwner(owner);
-      checkId(id);
+      checkEndpointId(id);
       return ask(access, async (db) => {
         const endpoint = await shown(db, id, owner);
         const { ordered } = endpoint;
