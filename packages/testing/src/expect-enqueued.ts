@@ -30,7 +30,7 @@ export interface EnqueuedMatch<Input = unknown> {
 
 /** Where `expectEnqueued()` looks. */
 export interface ExpectOptions extends Target {
-  /** Your transaction: what it has written counts too. */
+  /** Your transaction: what it has written counts too. Default: only what is committed. */
   readonly tx?: Queryable;
 }
 
@@ -38,7 +38,10 @@ const OPTIONS = { hf: true, tx: true } as const satisfies Known<ExpectOptions>;
 const FIELDS = ['type', 'partitionKey', 'queue', 'payload'];
 const SHOWN = 10;
 
-/** Returns the jobs that wait or run and match, in the order of their enqueues. */
+/**
+ * Returns the jobs that wait or run and match, in the order of their enqueues.
+ * @example const receipts = await allEnqueued({ type: sendReceipt }, { hf });
+ */
 export async function allEnqueued<Input = unknown>(
   match: EnqueuedMatch<Input> = {},
   options: ExpectOptions = {},
@@ -62,7 +65,10 @@ export async function expectEnqueued<Input = unknown>(
   throw failure(`No job is enqueued that matches ${shownMatch(match)}.`, all, expectEnqueued);
 }
 
-/** Passes if no job that waits or runs matches. */
+/**
+ * Passes if no job that waits or runs matches.
+ * @example await expectNotEnqueued({ type: sendReceipt }, { hf });
+ */
 export async function expectNotEnqueued<Input = unknown>(
   match: EnqueuedMatch<Input>,
   options: ExpectOptions = {},

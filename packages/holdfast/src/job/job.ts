@@ -41,7 +41,7 @@ export interface JobOptions<Input, Payload, Result = unknown> {
   readonly version?: number;
   /**
    * `upgrade[1]` turns a payload of version 1 into one of version 2, and so on. What an older version looked
-   * like only you know, so `old` is what you say it is.
+   * like only you know, so `old` is what you say it is. Default: older payloads are refused.
    */
   // biome-ignore lint/suspicious/noExplicitAny: with `unknown` no function that names its type would fit.
   readonly upgrade?: Readonly<Record<number, (old: any) => unknown>>;

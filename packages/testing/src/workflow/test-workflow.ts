@@ -167,7 +167,10 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
     return this.#next(async ({ drive }) => void (await drive.deps.hf.cancel([drive.id], options)));
   }
 
-  /** What the run has done and waits for until now, with values. */
+  /**
+   * What the run has done and waits for until now, with values.
+   * @example const waits = (await run.steps()).filter(({ state }) => state === 'waiting');
+   */
   steps(): Promise<TestStep[]> {
     return this.#next(({ drive }) => stepsOf(drive));
   }

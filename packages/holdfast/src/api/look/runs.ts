@@ -32,13 +32,13 @@ export interface RunsRequest extends QueueChoice {
   readonly workflow?: AnyWorkflow | string;
   /** Runs in the queue, or those that ended (`completed`, `cancelled`, `discarded`), not both. Default: all in the queue. */
   readonly state?: RunState | readonly RunState[];
-  /** The partition key. */
+  /** The partition key. Default: any. */
   readonly key?: string;
-  /** The tag that was given at the start. */
+  /** The tag that was given at the start. Default: any. */
   readonly tag?: string;
   /** At most so many; default 50, at most 1,000. */
   readonly limit?: number;
-  /** The `next` of the page before. */
+  /** The `next` of the page before. Default: from the first on. */
   readonly after?: string | null;
 }
 

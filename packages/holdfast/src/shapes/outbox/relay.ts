@@ -53,7 +53,10 @@ export interface RelayStats {
 export interface Relay {
   /** The sink it publishes to. */
   readonly sink: Sink;
-  /** What it has done since its start, and for whom it waits. */
+  /**
+   * What it has done since its start, and for whom it waits.
+   * @example const { published, downMs } = relay(worker, events, sink).stats();
+   */
   stats(): RelayStats;
 }
 

@@ -56,7 +56,7 @@ export interface UnavailableOptions {
   readonly scope?: 'sink' | 'target';
   /** How long the broker asks to be left alone. Default: the relay chooses. */
   readonly retryAfter?: Duration;
-  /** The error of your client. */
+  /** The error of your client. Default: none. */
   readonly cause?: unknown;
 }
 

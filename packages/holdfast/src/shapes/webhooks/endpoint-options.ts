@@ -18,9 +18,9 @@ import type { NewEndpoint } from './rows/endpoints.js';
 export interface EndpointChanges {
   /** Where its webhooks go: `https:`, and with `allowHttp` also `http:`. Another origin gets the headers only if they are given too. */
   readonly url?: string;
-  /** Which events it wants: `order.paid`, `order.*` or `*`. */
+  /** Which events it wants: `order.paid`, `order.*` or `*`. Default of a new one: `*`. */
   readonly events?: readonly string[];
-  /** Headers of each request, such as `Authorization`. They replace those of before; only their names are ever shown. */
+  /** Headers of each request, such as `Authorization`. They replace those of before; only their names are ever shown. Default of a new one: none. */
   readonly headers?: Readonly<Record<string, string>>;
   /** At most so many requests to it at once, 1 to 100. Default 5; 1 if it is ordered. */
   readonly concurrency?: number;

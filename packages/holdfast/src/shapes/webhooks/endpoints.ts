@@ -164,7 +164,10 @@ export function endpoints(deps: Deps) {
       });
     },
 
-    /** Lists endpoints, without their secrets. */
+    /**
+     * Lists endpoints, without their secrets.
+     * @example const { endpoints } = await hooks.endpoints.list({ tenant: 'acme' });
+     */
     async list(request: EndpointsRequest = {}): Promise<EndpointsPage> {
       checkKnown(request, REQUEST, 'endpoints.list()', 'Nothing was read.');
       const { tenant, after, state, limit = 100 } = request;
@@ -181,7 +184,10 @@ export function endpoints(deps: Deps) {
       return { endpoints: page, next: found.length > most ? (page.at(-1)?.id ?? null) : null };
     },
 
-    /** An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there. */
+    /**
+     * An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there.
+     * @example const { state, waiting } = await hooks.endpoints.get(acme.id, { tenant: 'acme' });
+     */
     async get(id: string, owner: EndpointOwner = {}): Promise<Endpoint & WaitingDeliveries> {
       checkKnown(owner, { tenant: true }, 'endpoints.get()', 'Nothing was read.');
       checkOwner(owner);
