@@ -237,7 +237,7 @@ export function schedules(access: Access) {
 
       /**
        * One schedule. Rejects with SCHEDULE_UNKNOWN if there is none.
-       * @example const { nextRunAt } = await hf.schedules.get('digest');
+       * @example const { nextAt } = await hf.schedules.get('digest');
        */
       async get(name: string): Promise<Schedule> {
         const checked = checkScheduleName(name, 'Nothing was read.');

@@ -16,7 +16,7 @@ import type { NewEndpoint } from './rows/endpoints.js';
 
 /** What of an endpoint can be changed. */
 export interface EndpointChanges {
-  /** Where its webhooks go: `https:`, and with `allowHttp` also `http:`. Another origin gets the headers only if they are given too. */
+  /** Where its webhooks go: `https:`, and with `allowHttp` also `http:`. Another origin gets the headers only if they are given too. Default: as it is. */
   readonly url?: string;
   /** Which events it wants: `order.paid`, `order.*` or `*`. Default of a new one: `*`. */
   readonly events?: readonly string[];
