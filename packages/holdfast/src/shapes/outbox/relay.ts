@@ -4,12 +4,11 @@
  * letter. Before a message is sent after this process stood still, the database is asked whether it still holds the event.
  */
 import { DeadLetter, Snooze } from '../../job/errors/errors.js';
-import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
-import { type Gate, gateOf, type Pass } from './gate.js';
+import { checkRelay, type Gate, gateOf, type Pass } from './gate.js';
 import { type Message, messageOf, type StoredEvent } from './message.js';
 import type { Outbox } from './outbox.js';
 import { Pulse } from './pulse.js';
@@ -54,7 +53,10 @@ export interface RelayStats {
 export interface Relay {
   /** The sink it publishes to. */
   readonly sink: Sink;
-  /** What it has done since its start, and for whom it waits. */
+  /**
+   * What it has done since its start, and for whom it waits.
+   * @example const { published, downMs } = relay(worker, events, sink).stats();
+   */
   stats(): RelayStats;
 }
 
@@ -86,8 +88,7 @@ export function relay<Events>(
   options: RelayOptions = {},
 ): Relay {
   checkKnown(options, OPTIONS, 'relay()', 'No relay was made.');
-  if (typeof sink?.publish !== 'function' || typeof sink.name !== 'string')
-    throw invalid(`The sink of relay() has a name and publish(), not ${shown(sink)}.`);
+  checkRelay(worker, events, sink);
   const { ackTimeout = '10s', maxWait = '1m', maxPause = '10s' } = options;
   const capMs = durationMs(maxPause, 'maxPause', { min: BASE_PAUSE_MS, max: 300_000 });
   const publisher = new Publisher(worker.stopping, events, sink, {

@@ -6,7 +6,13 @@ import { DeadLetter } from '../../../job/errors/errors.js';
 import { invalid } from '../../../job/errors/holdfast-error.js';
 import { checkKnown, type Known } from '../../../job/options/known-options.js';
 import { headersOf, type Message } from '../message.js';
-import { type Accepted, type PublishOptions, type Sink, Unavailable } from '../sink.js';
+import {
+  type Accepted,
+  checkClient,
+  type PublishOptions,
+  type Sink,
+  Unavailable,
+} from '../sink.js';
 
 /** What the sink calls of `jetstream(connection)` of `@nats-io/jetstream`. */
 export interface JetStreamLike {
@@ -56,6 +62,7 @@ const encoder = new TextEncoder();
  * relay(worker, events, natsSink(nats.jetstream, { headers: nats.headers }));
  */
 export function natsSink(jetstream: JetStreamLike, options: NatsSinkOptions): Sink {
+  checkClient(jetstream, 'publish', 'natsSink()', 'what jetstream(connection) returns');
   checkKnown(options, OPTIONS, 'natsSink()', 'No sink was made.');
   if (typeof options?.headers !== 'function')
     throw invalid('natsSink() needs { headers }, of @nats-io/nats-core. No sink was made.');
