@@ -14,7 +14,7 @@ import { type Message, messageOf, type StoredEvent } from './message.js';
 import type { Outbox } from './outbox.js';
 import { Pulse } from './pulse.js';
 import { type Sink, Unavailable } from './sink.js';
-import { Deadline, waitForPermit } from './waiting.js';
+import { Deadline, Deadlines, isAborted, waitForPermit } from './waiting.js';
 
 /**
  * Options of `relay()`.
@@ -122,6 +122,7 @@ class Publisher {
   readonly #settings: Settings;
   readonly #gate: Gate;
   readonly #pulse = new Pulse();
+  readonly #deadlines: Deadlines;
   /** By message id, how often it opened a breaker. */
   readonly #suspects = new Map<string, number>();
   readonly #counts = { published: 0, duplicates: 0, refused: 0, faults: 0 };
@@ -139,6 +140,7 @@ class Publisher {
     this.#sink = sink;
     this.#settings = settings;
     this.#gate = settings.gate;
+    this.#deadlines = new Deadlines(settings.ackTimeoutMs);
   }
 
   stats(): RelayStats {
@@ -175,15 +177,14 @@ class Publisher {
       pass.target?.returned();
       throw error;
     }
-    const sentAt = performance.now();
-    const deadline = new Deadline(context.signal, this.#settings.ackTimeoutMs);
+    const deadline = new Deadline(this.#deadlines, context);
     try {
       const accepted = await deadline.answer(this.#sink.publish(message, deadline));
       this.#published(context, message, target, pass, accepted?.duplicate ?? false);
       return true;
     } catch (error) {
       // Silence says nothing about who is at fault. A sink that answered others meanwhile is not.
-      const silent = deadline.timedOut && !this.#gate.answeredSince(sentAt);
+      const silent = deadline.timedOut && !this.#gate.answeredSince(deadline.sentAt);
       const ofTarget = isOfTarget(error) || (deadline.timedOut && !silent);
       this.#failed(context, message, ofTarget ? target : null, { pass, error, target });
       return false;
@@ -256,7 +257,7 @@ class Publisher {
       const { name } = this.#sink;
       throw new DeadLetter(`${name}: ${message.type}: ${error.message}`, { cause: error });
     }
-    if (context.signal.aborted) {
+    if (isAborted(context)) {
       pass.sink.returned();
       pass.target?.returned();
       throw error;
