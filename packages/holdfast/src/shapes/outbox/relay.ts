@@ -7,6 +7,7 @@ import { DeadLetter, Snooze } from '../../job/errors/errors.js';
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
+import { Handling } from '../../worker/handlers.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
 import { type Gate, gateOf, type Pass } from './gate.js';
@@ -95,7 +96,7 @@ export function relay<Events>(
     maxWaitMs: durationMs(maxWait, 'maxWait', { min: 0, max: 3_600_000 }),
     gate: gateOf(sink, { baseMs: BASE_PAUSE_MS, capMs, random: Math.random }),
   });
-  worker.handle(events.job, (context) => publisher.publish(context));
+  Handling.addWaiting(worker, 'relay()', events.job, (context) => publisher.publish(context));
   return { sink, stats: () => publisher.stats() };
 }
 
