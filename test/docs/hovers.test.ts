@@ -13,7 +13,7 @@ const SKIPPED = {
   'the shape of an object of another library': [
     ...['StandardSchema', 'Telemetry', 'PgliteLike', 'MetricsApi', 'PromClientRegistry'],
     ...['QueryRunnerLike', 'JetStreamLike', 'NatsHeadersLike', 'RedisLike', 'KafkaProducerLike'],
-    ...['RabbitConnectionLike', 'RabbitPublisherLike'],
+    ...['RabbitConnectionLike', 'RabbitPublisherLike', 'NatsConnectionLike', 'NatsAckLike'],
   ],
   'a row of a statement of ours: its view names the fields': [
     ...['ScheduleRow', 'AuditRow', 'ListedJob', 'ShownJob', 'DeadLetterGroupRow', 'WorkerRow'],

@@ -40,6 +40,19 @@ export abstract class Handling {
     addRoute(worker.routes, 'project()', given, handler, () => ({ handler, residents }));
   }
 
+  /** For our own shapes: a type whose handlers mostly wait for somebody else. */
+  static addWaiting<Payload>(
+    worker: Handling,
+    by: string,
+    job: JobDefinition<Payload>,
+    handler: JobHandler<Payload, unknown>,
+  ): void {
+    worker.checkNew('add handlers before run()');
+    addRoute(worker.routes, by, job, handler, () => ({
+      ...{ handler: handler as unknown as Handler, waits: true },
+    }));
+  }
+
   /**
    * Adds the handler of a job. Call it before `run()`.
    * @example worker.handle(sendReceipt, async ({ payload }) => mail.send(payload.orderId));

@@ -6,6 +6,7 @@
 import { DeadLetter, Snooze } from '../../job/errors/errors.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
+import { Handling } from '../../worker/handlers.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
 import { checkRelay, type Gate, gateOf, type Pass } from './gate.js';
@@ -13,7 +14,7 @@ import { type Message, messageOf, type StoredEvent } from './message.js';
 import type { Outbox } from './outbox.js';
 import { Pulse } from './pulse.js';
 import { type Sink, Unavailable } from './sink.js';
-import { Deadline, waitForPermit } from './waiting.js';
+import { Deadline, Deadlines, isAborted, waitForPermit } from './waiting.js';
 
 /**
  * Options of `relay()`.
@@ -96,7 +97,7 @@ export function relay<Events>(
     maxWaitMs: durationMs(maxWait, 'maxWait', { min: 0, max: 3_600_000 }),
     gate: gateOf(sink, { baseMs: BASE_PAUSE_MS, capMs, random: Math.random }),
   });
-  worker.handle(events.job, (context) => publisher.publish(context));
+  Handling.addWaiting(worker, 'relay()', events.job, (context) => publisher.publish(context));
   return { sink, stats: () => publisher.stats() };
 }
 
@@ -123,6 +124,7 @@ class Publisher {
   readonly #settings: Settings;
   readonly #gate: Gate;
   readonly #pulse = new Pulse();
+  readonly #deadlines: Deadlines;
   /** By message id, how often it opened a breaker. */
   readonly #suspects = new Map<string, number>();
   readonly #counts = { published: 0, duplicates: 0, refused: 0, faults: 0 };
@@ -140,6 +142,7 @@ class Publisher {
     this.#sink = sink;
     this.#settings = settings;
     this.#gate = settings.gate;
+    this.#deadlines = new Deadlines(settings.ackTimeoutMs);
   }
 
   stats(): RelayStats {
@@ -176,15 +179,14 @@ class Publisher {
       pass.target?.returned();
       throw error;
     }
-    const sentAt = performance.now();
-    const deadline = new Deadline(context.signal, this.#settings.ackTimeoutMs);
+    const deadline = new Deadline(this.#deadlines, context);
     try {
       const accepted = await deadline.answer(this.#sink.publish(message, deadline));
       this.#published(context, message, target, pass, accepted?.duplicate ?? false);
       return true;
     } catch (error) {
       // Silence says nothing about who is at fault. A sink that answered others meanwhile is not.
-      const silent = deadline.timedOut && !this.#gate.answeredSince(sentAt);
+      const silent = deadline.timedOut && !this.#gate.answeredSince(deadline.sentAt);
       const ofTarget = isOfTarget(error) || (deadline.timedOut && !silent);
       this.#failed(context, message, ofTarget ? target : null, { pass, error, target });
       return false;
@@ -257,7 +259,7 @@ class Publisher {
       const { name } = this.#sink;
       throw new DeadLetter(`${name}: ${message.type}: ${error.message}`, { cause: error });
     }
-    if (context.signal.aborted) {
+    if (isAborted(context)) {
       pass.sink.returned();
       pass.target?.returned();
       throw error;

@@ -183,6 +183,8 @@ export interface Route {
    * has as many handlers; when the worker drains, their signals are aborted at once.
    */
   readonly residents?: number;
+  /** The handler mostly waits for somebody else, and a worker has many of them. */
+  readonly waits?: boolean;
   /** Of a workflow, instead of the handler. */
   readonly workflow?: WorkflowRoute;
   /** How many attempts have begun in this worker, and when the last one did. Counted by who runs them. */
