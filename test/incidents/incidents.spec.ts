@@ -33,7 +33,8 @@ test.each(INCIDENTS)(
     ).catch((error) => {
       throw new Error(`${error.message}; it says ${JSON.stringify(last, null, 1)}`);
     });
-    if (typeof waits === 'string' && incident.explain) expect(incident.explain).toContain(await site.explains(waits));
+    if (typeof waits === 'string' && incident.explain)
+      expect(incident.explain).toContain(await site.explains(waits));
     said.push({ incident, found });
     if (incident.fix === 'printed')
       expect(await site.paste(found.fix as string)).toBeGreaterThan(0);

@@ -31,7 +31,17 @@ const TIMES = {
 /** So much sooner than by default the doctor calls a thing late: nobody waits five minutes here. */
 const SOON: Partial<Limits> = {
   ...{ oldestMs: 4_000, unhandledMs: 2_000, scheduleMs: 3_000, maintenanceMs: 6_000 },
-  ...{ horizonMs: 3_000, lockedMs: 2_000, idleMs: 3_000, failedAttempts: 5, silentMs: 4_000 },
+  ...{
+    horizonMs: 3_000,
+    lockedMs: 2_000,
+    idleMs: 3_000,
+    failedAttempts: 5,
+    silentMs: 4_000,
+    deadLetters: 50,
+    stoppedMs: 2_000,
+    quietMs: 3_000,
+    lateMs: 2_000,
+  },
 };
 
 export const TYPES = ['work', 'hang', 'leak', 'refuse', 'boom'] as const;
@@ -193,6 +203,12 @@ export class Site {
           ...(/ (ls|show)\b/.test(command) ? [] : []),
         ]);
         expect(said.code, `${line}\n${said.err}`).toBe(0);
+        ran++;
+      } else if (/^kill -KILL \d+$/.test(line)) {
+        const pid = Number(line.split(' ').at(-1));
+        const own = this.fleet.find((worker) => worker.pid === pid);
+        expect(own, line).toBeDefined();
+        own?.signal('SIGKILL');
         ran++;
       } else if (/^[A-Z]{3,}[^;]*;$/.test(line.trim())) {
         const client = await this.session();

@@ -27,7 +27,7 @@ export const FLOW: readonly Incident[] = [
       const [id] = await site.add('work', 2, { queue: 'orders', partitionKey: 'customer:7' });
       return id;
     },
-    doctor: { check: 'keys held', says: /orders/ },
+    doctor: { check: 'held keys', says: /customer:7/ },
     fix: {
       does: 'mend the cause and retry the dead letter, or `holdfast dead-letters discard --queue orders`',
       act: (site) => site.cli(['dead-letters', 'discard', '--queue', 'orders', '--yes']),
@@ -56,12 +56,9 @@ export const FLOW: readonly Incident[] = [
       const [, , id] = await site.add('work', 200);
       return id;
     },
-    doctor: { check: 'rate', says: /work/ },
+    doctor: { check: 'stopped', says: /work/ },
     explain: ['rate_limited'],
-    fix: {
-      does: 'raise the rate: `holdfast limits rm --type work` or `holdfast limits set`',
-      act: (site) => site.hf.limits.remove({ type: 'work' }),
-    },
+    fix: 'printed',
   },
   {
     symptom: 'the nightly report is not made',

@@ -21,7 +21,7 @@ export const LOCKS: readonly Incident[] = [
       await site.hf.resume('inbox', { type: 'work' });
       return id;
     },
-    doctor: { check: 'locks', says: /psql/ },
+    doctor: { check: 'stopped', says: /lock/ },
     explain: ['row_locked'],
     fix: 'printed',
   },

@@ -37,7 +37,7 @@ export const RIGHTS: readonly Incident[] = [
       await site.kill();
       await site.add('work', 3);
     },
-    doctor: { check: 'workers', says: /No worker is alive/ },
+    doctor: { check: 'workers', says: /No worker (is alive|sends heartbeats)/ },
     fix: {
       does: 'let it log in, and start workers',
       async act(site) {
@@ -51,7 +51,7 @@ export const RIGHTS: readonly Incident[] = [
     cause: 'the role of the workers has a statement_timeout',
     happens: (site) =>
       site.sql(`ALTER ROLE app_worker SET statement_timeout = '100ms'`).then(() => undefined),
-    doctor: { check: 'statement_timeout', says: /app_worker/, level: 'note' },
+    doctor: { check: 'statement_timeout', says: /app_worker/ },
     fix: 'printed',
   },
 ];

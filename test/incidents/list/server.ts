@@ -83,10 +83,10 @@ export const SERVER: readonly Incident[] = [
     async happens(site) {
       await site.sql(`SELECT pg_create_logical_replication_slot('forgotten', 'test_decoding')`);
       await site.sql(
-        `SELECT pg_logical_emit_message(false, 'holdfast', repeat('x', 1000000)) FROM generate_series(1, 80)`,
+        `SELECT pg_logical_emit_message(false, 'holdfast', repeat('x', 1000000)) FROM generate_series(1, 1100)`,
       );
     },
-    doctor: { check: 'wal', says: /forgotten/, level: 'problem' },
+    doctor: { check: 'WAL', says: /forgotten/, level: 'problem' },
     fix: 'printed',
   },
   {
@@ -96,7 +96,7 @@ export const SERVER: readonly Incident[] = [
     async happens(site) {
       await site.sql('SELECT pg_switch_wal()');
     },
-    doctor: { check: 'wal', says: /archiv/i },
+    doctor: { check: 'WAL', says: /archiv/i },
     fix: {
       does: 'mend the archive command',
       async act(site) {
@@ -111,7 +111,7 @@ export const SERVER: readonly Incident[] = [
     cause: 'slow statements are logged with their parameters',
     happens: (site) => set(site, 'log_min_duration_statement', '0'),
     doctor: {
-      check: 'payloads in the log',
+      check: 'payloads in logs',
       says: /log_min_duration_statement|log_parameter/,
       level: 'problem',
     },

@@ -14,8 +14,8 @@ export const WORK: readonly Incident[] = [
       const [id] = await site.add('work', 3);
       return id;
     },
-    doctor: { check: 'workers', says: /No worker is alive/ },
-    explain: ['no_worker'],
+    doctor: { check: 'workers', says: /No worker (is alive|sends heartbeats)/ },
+    explain: ['no_worker', 'workers_silent'],
     fix: { does: 'start workers', act: (site) => site.join() },
   },
   {
@@ -113,7 +113,7 @@ export const WORK: readonly Incident[] = [
       }
       return id;
     },
-    doctor: { check: 'restarts', says: /3 workers|deaths|vanished/ },
+    doctor: { check: 'vanished workers', says: /boom|3 workers|again and again/ },
     fix: {
       does: 'give up the job: `holdfast jobs cancel --type boom`',
       async act(site) {
@@ -130,16 +130,14 @@ export const WORK: readonly Incident[] = [
       site.fleet[0]?.signal('SIGSTOP');
     },
     doctor: { check: 'workers', says: /silent|heartbeat|not seen|frozen/ },
-    fix: {
-      does: 'end the process; its jobs run elsewhere',
-      act: async (site) => site.fleet[0]?.signal('SIGKILL'),
-    },
+    fix: 'printed',
   },
   {
     symptom: 'a report of a customer is missing',
     cause: 'many jobs are dead letters',
     async happens(site) {
-      await site.add('refuse', 1_050, { maxAttempts: 1 });
+      await site.add('refuse', 60, { maxAttempts: 1 });
+      await site.add('work', 600);
     },
     doctor: { check: 'dead letters', says: /dead letters? in "inbox"/ },
     fix: {
