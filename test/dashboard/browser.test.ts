@@ -13,6 +13,7 @@ import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-p
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
 import { longOf } from '../support/long.js';
+import { plantProjection } from '../support/plant-projections.js';
 import { plantWaiting } from '../support/plant-runs.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
@@ -101,6 +102,7 @@ const SCREENS: readonly [path: string, text: string][] = [
   ['schedules', 'nightly'],
   ['limits', 'report in inbox'],
   ['live-lab', 'Worker 2'],
+  ['projections', 'order:13'],
   ['health', 'Look again'],
   ['audit', 'pause'],
 ];
@@ -120,6 +122,7 @@ const LAB: LabHook = {
 test('every screen shows what there is, is accessible in light and dark, and fits on a telephone', async () => {
   const { dead } = await plantAll();
   const [run] = await plantWaiting(db, { count: 1, forMs: 3_600_000, tag: 'vip' });
+  await plantProjection(db, [{ key: 'order:13', error: 'Error: no price\n    at apply' }]);
   await db.hf.limits.set({ type: 'report' }, { concurrency: 2, rate: { limit: 5, per: '1m' } });
   await db.hf.pause('inbox', { actor: 'ada', type: 'report' });
   await db.hf.pause('inbox', { actor: 'ada' });
@@ -379,6 +382,33 @@ longTest('a limit is set, changed and removed, and a type paused, from their pag
     { act: 'pause' },
   ]);
 });
+
+longTest(
+  'a stopped key is retried and its event skipped, and a build removed, on its screen',
+  async () => {
+    const evil = '<img src=x onerror=alert(1)>';
+    await plantProjection(db, [
+      { key: evil, error: `Error: ${evil}` },
+      { key: 'order:2', error: 'Error: no card' },
+    ]);
+    const page = await open(`${await serve()}projections`);
+    await says(page, `Error: ${evil}`);
+    await click(page, 'Retry order:2');
+    await says(page, '1 key goes on.');
+    await says(page, 'is retried');
+    await click(page, `Skip the event of ${evil}`);
+    await says(page, 'The read model will lack this event.');
+    await click(page, 'Skip it');
+    await says(page, 'is skipped');
+    await click(page, 'Remove version 2 of order_totals');
+    await click(page, 'Remove');
+    await says(page, 'The build of version 2 of order_totals is gone.');
+    const { acts } = await db.hf.audit();
+    expect(acts.slice(0, 3).map(({ act }) => act)).toEqual([
+      ...['remove_projection', 'skip_event', 'resume_projection'],
+    ]);
+  },
+);
 
 test('the live lab is listed where there is one, and its buttons reach it', async () => {
   const acted: LabAct[] = [];

@@ -47,6 +47,12 @@ export { countFinished } from './inspect/job/archive.js';
 export { foldError } from './inspect/job/failures.js';
 export { countJobs } from './inspect/job/list.js';
 export { type RunStep, stepsOf } from './inspect/job/steps.js';
+export {
+  lagOf as projectionLags,
+  listStopped as projectionStops,
+  type ProjectionGauges,
+  type ProjectionStop,
+} from './inspect/projections/lag.js';
 export type { UnhandledJobs } from './inspect/queue/gauges.js';
 export {
   type DueLine,

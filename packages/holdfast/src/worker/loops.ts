@@ -55,8 +55,13 @@ export type Loops = ReturnType<typeof newLoops>;
 
 export function newLoops(given: LoopsDeps) {
   const { address, direct, emit, engine, enginePool, mode, registration, schema, settings } = given;
+  const trouble = newTrouble(given);
   const deps: LoopsDeps & SharedDeps = {
     ...given,
+    reportError: (what, error) => {
+      trouble.failed(what, error);
+      given.reportError(what, error);
+    },
     workerId: () => registration.id,
     standing: (id) => {
       if (!registration.isOurs(id)) return 'dead';
@@ -72,7 +77,6 @@ export function newLoops(given: LoopsDeps) {
   const knownQueues = new KnownQueues();
   const keeper = makeKeeper();
   const recovery = newRecovery(deps);
-  const trouble = newTrouble(deps);
   const leaks = newLeaks(deps);
   const quarantine = newQuarantine({
     ...{ time: deps.time, leaks, resume: pump },

@@ -47,6 +47,7 @@ export function newQueueWorker(queue: string, given: QueueWorkerDeps) {
   );
   /** How many jobs one handler takes, where all types of the queue are handled in batches; else 1. */
   const perHandler = Math.min(...routes.map(({ many }) => many?.max ?? 1));
+  const waits = routes.every((route) => route.waits);
   /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
   let onHold = true;
   let stopping = false;
@@ -68,7 +69,7 @@ export function newQueueWorker(queue: string, given: QueueWorkerDeps) {
     // Without a living keeper nobody would renew what is claimed.
     mayClaim: () => !stopping && !onHold && deps.keeper.living && mayStart(),
     free: () => freeHandlers() > 0,
-    run: () => Math.max(prefetch.run, perHandler),
+    run: () => Math.max(waits ? prefetch.runOfWaits : prefetch.run, perHandler),
     suspectsAt: () => quarantine.readyAt,
     ended: () => checkEmpty(),
   });

@@ -176,7 +176,10 @@ export function limits(access: Access) {
   return {
     /** Lists and sets limits at run time. */
     limits: {
-      /** The limits of one queue, or of all. */
+      /**
+       * The limits of one queue, or of all.
+       * @example const limits = await hf.limits.list({ queue: 'inbox' });
+       */
       async list(of: Pick<LimitOf, 'queue'> = {}): Promise<LimitView[]> {
         checkKnown(of, { queue: true }, 'limits.list()', 'Nothing was read.');
         const queue = of.queue === undefined ? null : access.names(of.queue).queue;
@@ -195,10 +198,16 @@ export function limits(access: Access) {
         await changeLimit(access.pool(), names, 'set', { type, limit: () => wanted }, options);
       },
 
-      /** Puts the limit that code declares back into force. Rejects with LIMIT_UNKNOWN if there is none. */
+      /**
+       * Puts the limit that code declares back into force. Rejects with LIMIT_UNKNOWN if there is none.
+       * @example await hf.limits.reset({ type: 'send_receipt' });
+       */
       reset: (of: LimitOf, options: ActOptions = {}): Promise<void> => undo('reset', of, options),
 
-      /** Deletes a limit. If code declares it, the next worker that starts sets it again. */
+      /**
+       * Deletes a limit. If code declares it, the next worker that starts sets it again.
+       * @example await hf.limits.remove({ type: 'send_receipt' });
+       */
       remove: (of: LimitOf, options: ActOptions = {}): Promise<void> => undo('remove', of, options),
     },
   };

@@ -40,6 +40,11 @@ const NOTHING: BasicGauges = {
   ...{ waiting: [], limits: [], queues: [], unread: [], workers: null, oldestHeartbeatMs: null },
 };
 
+type Basic = Omit<Gauges, 'unhandled' | 'runs' | 'projections'> & {
+  /** They have no row: nothing more is asked of them. */
+  readonly empty: ReadonlySet<string>;
+};
+
 /** Each call reads anew. */
 export function gaugesReader(
   pool: () => pg.Pool,
@@ -63,7 +68,7 @@ export function gaugesReader(
   const read = (barred: readonly MissingGrant[]) =>
     reading(pool(), (db, part) => readGauges(db, schema, part, barred), { schema, ...LIMITS });
 
-  async function basic(): Promise<Omit<Gauges, 'unhandled' | 'runs' | 'projections'>> {
+  async function basic(): Promise<Basic> {
     try {
       const gauges = await read([]);
       const denied = gauges.unread.find(({ error }) => isDenied(error));
@@ -72,7 +77,8 @@ export function gaugesReader(
       if (!isDenied(error)) throw error;
       const missingGrants = await missing(error);
       // Outside the schema there is nothing to see.
-      if (missingGrants.some(({ table }) => table === '')) return { ...NOTHING, missingGrants };
+      if (missingGrants.some(({ table }) => table === ''))
+        return { ...NOTHING, missingGrants, empty: new Set() };
       return { ...(await read(missingGrants)), missingGrants };
     }
   }
@@ -90,8 +96,8 @@ export function gaugesReader(
 
   return async () => {
     try {
-      const gauges = await basic();
-      const readable = gauges.queues.map(({ queue }) => queue);
+      const { empty, ...gauges } = await basic();
+      const readable = gauges.queues.map(({ queue }) => queue).filter((name) => !empty.has(name));
       // Who handles what stands in the registry.
       const { unhandled, unread } =
         gauges.workers === null

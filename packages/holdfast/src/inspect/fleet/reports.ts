@@ -22,7 +22,15 @@ export function keptIn(worker: WorkerRow) {
   });
 }
 
-type Said = Readonly<Partial<Record<'leaked' | 'kept' | 'queues', unknown>>>;
+/** What the database refused it lately for want of a right: what it said, and what was tried. */
+export function deniedIn(worker: WorkerRow) {
+  const { denied } = said(worker);
+  return (Array.isArray(denied) ? denied : []).flatMap((one: { said?: unknown; what?: unknown }) =>
+    typeof one?.said === 'string' ? [{ said: one.said, what: String(one.what) }] : [],
+  );
+}
+
+type Said = Readonly<Partial<Record<'leaked' | 'kept' | 'queues' | 'denied', unknown>>>;
 
 const loadIn = (worker: WorkerRow): Said =>
   ((worker.metadata ?? {}) as { load?: Said | null }).load ?? {};

@@ -8,7 +8,9 @@ export const listWorkers = asks({
   text: `
 SELECT w.id, w.status, w.last_seen_at, w.started_at,
   (extract(epoch FROM clock_timestamp() - w.last_seen_at) * 1000)::bigint AS silent_ms,
-  (extract(epoch FROM clock_timestamp() - w.started_at) * 1000)::bigint AS up_ms,
+  -- Of a dead one, until it left or was last seen.
+  (extract(epoch FROM CASE WHEN w.status = 'dead' THEN coalesce(w.left_at, w.last_seen_at)
+    ELSE clock_timestamp() END - w.started_at) * 1000)::bigint AS up_ms,
   w.left_at, w.holds_liveness_lock, w.released_all, w.handles, w.workflows, w.metadata
 FROM holdfast.workers AS w
 WHERE w.status <> 'dead' OR $1::boolean

@@ -6,7 +6,7 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, statement } from '../../postgres/statement.js';
+import { bool, int8, statement, text } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
 import { instant } from '../reading/columns.js';
 import { inLines, LINES, MAX_LINES, share } from '../reading/lines.js';
@@ -90,6 +90,22 @@ ORDER BY s.next_at
 LIMIT 1`,
   columns: { overdue_ms: int8 },
 });
+
+export const overdueSchedules = statement({
+  name: 'overdue_schedules',
+  text: `
+SELECT s.queue, floor(extract(epoch FROM statement_timestamp() - min(s.next_at)) * 1000)::bigint AS overdue_ms
+FROM holdfast.schedules AS s
+WHERE NOT s.paused AND s.next_at <= statement_timestamp()
+GROUP BY s.queue`,
+  columns: { queue: text, overdue_ms: int8 },
+});
+
+/** The same of all queues in which one is due. */
+export async function overdueByQueue(db: Executor, schema: string) {
+  const rows = await db.run(overdueSchedules, { schema, queue: 'inbox' }, []);
+  return new Map(rows.map(({ queue, overdueMs }) => [queue, overdueMs]));
+}
 
 /** Of the schedule that is due longest; 0 while a worker writes ticks on time. */
 export async function overdueMs(db: Executor, names: Names): Promise<number> {

@@ -10,8 +10,9 @@ import { listWorkers, type WorkerRow } from '../fleet/workers.js';
 import { isLocked, type Part } from '../reading/reading.js';
 import { type Rights, rightsOf } from '../reading/rights.js';
 import { countByStatus, earliest, type QueueCounts, type Tally } from './counts.js';
+import { type EmptyQueues, emptyQueues } from './empty.js';
 import { listQueues, type QueueRow } from './queues.js';
-import { type Rate, rate } from './size.js';
+import { NO_RATE, type Rate, rate } from './size.js';
 
 export interface QueueOverview {
   readonly queue: QueueRow;
@@ -159,9 +160,11 @@ export interface PartialOverview extends Overview {
 
 export async function queuesOverview(db: Executor, schema: string, options: OverviewOptions = {}) {
   const queues: QueueOverview[] = [];
-  for (const queue of await listQueues(db, schema))
+  const rows = await listQueues(db, schema);
+  const empty = await emptyQueues(db, schema, options.queues ?? rows);
+  for (const queue of rows)
     if (options.queues?.includes(queue.name) ?? true)
-      queues.push(await queueOverview(db, schema, queue, options));
+      queues.push(await queueOverview(db, schema, queue, options, empty));
   return queues;
 }
 
@@ -173,16 +176,26 @@ export async function everyQueue(
   options: OverviewOptions = {},
 ): Promise<(QueueOverview | LockedQueue)[]> {
   const queues: (QueueOverview | LockedQueue)[] = [];
-  for (const queue of await listQueues(db, schema)) {
+  const rows = await listQueues(db, schema);
+  const empty = await part(() => emptyQueues(db, schema, options.queues ?? rows)).catch(
+    unlessLocked,
+  );
+  for (const queue of rows) {
     if (options.queues && !options.queues.includes(queue.name)) continue;
+    const read = () => queueOverview(db, schema, queue, options, empty);
     try {
-      queues.push(await part(() => queueOverview(db, schema, queue, options)));
+      queues.push(await (empty.has(queue.name) ? read() : part(read)));
     } catch (error) {
       if (!isLocked(error)) throw error;
       queues.push({ queue, error: error as Error });
     }
   }
   return queues;
+}
+
+function unlessLocked(error: unknown): EmptyQueues {
+  if (!isLocked(error)) throw error;
+  return new Map();
 }
 
 export async function openQueues(...asked: Parameters<typeof everyQueue>) {
@@ -198,11 +211,14 @@ async function queueOverview(
   schema: string,
   queue: QueueRow,
   { withRates = false }: OverviewOptions,
+  all: EmptyQueues,
 ): Promise<QueueOverview> {
   const names = { schema, queue: queue.name };
-  const counts = await countByStatus(db, names);
+  const empty = all.get(queue.name);
+  const counts = await countByStatus(db, names, { empty: empty?.size });
   // A queue that keeps no archive does not say what it has completed.
   const known = withRates && queue.archiveRetentionMs > 0;
+  if (known && empty?.unused) return { queue, counts, rate: NO_RATE, stoppedMs: null };
   return { queue, counts, rate: known ? await rate(db, names) : null, stoppedMs: null };
 }
 

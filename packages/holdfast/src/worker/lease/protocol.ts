@@ -102,6 +102,8 @@ export interface TroubleReport {
   readonly leaked: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** By queue, how many jobs have ended and cannot be settled, and why. */
   readonly kept: Readonly<Record<string, { readonly jobs: number; readonly why: string }>>;
+  /** What the database has refused lately for want of a right: what it said, and what was tried. */
+  readonly denied: readonly { readonly said: string; readonly what: string }[];
 }
 
 /** Jobs of one claim that are held. Numbers rise and are never used again. */
