@@ -224,6 +224,8 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'workers',
       'leaked handlers',
       'refused outcomes',
+      'payloads in logs',
+      'WAL',
     ]),
   );
 });
