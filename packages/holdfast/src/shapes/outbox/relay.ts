@@ -78,7 +78,7 @@ const MAX_RETRY_AFTER_MS = 300_000;
 /**
  * Publishes the events of an outbox with this worker, in order per key. Call it before `worker.run()`.
  * @example
- * const worker = hf.worker({ concurrency: 500 });
+ * const worker = hf.worker({ concurrency: 100 });
  * relay(worker, events, httpSink({ url: 'https://events.example/in' }));
  * await worker.run();
  */
