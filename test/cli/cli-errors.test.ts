@@ -69,6 +69,7 @@ const CALLS: Record<string, string[]> = {
   'schedules delete': ['daily', '--yes'],
   'webhooks ls': [],
   'webhooks show': [ID],
+  'webhooks set': [ID, '--rate', 'none'],
   'webhooks add': ['acme', 'https://example.com/in'],
   'webhooks disable': [ID],
   'webhooks enable': [ID],

@@ -6,6 +6,7 @@ import { listen } from '../../packages/dashboard/src/serve.js';
 import { testBrowser } from '../support/browser.js';
 import { testDatabase } from '../support/database.js';
 import { plantProjection } from '../support/plant-projections.js';
+
 const db = testDatabase();
 const open = testBrowser();
 test('shot', async () => {
@@ -15,7 +16,9 @@ test('shot', async () => {
   ]);
   await db.rows(`INSERT INTO holdfast.projections (name, version, stream, shards, state, tables, created, cluster) VALUES
     ('sales_per_day', 3, 'orders', 8, 'live', 'sales_per_day', true, NULL), ('searches', 1, 'clicks', 1, 'live', NULL, true, 'x')`);
-  await db.rows(`INSERT INTO holdfast.projection_cursors (projection_id, shard, first_slice, last_slice) VALUES (3,0,0,31),(4,0,0,31)`);
+  await db.rows(
+    `INSERT INTO holdfast.projection_cursors (projection_id, shard, first_slice, last_slice) VALUES (3,0,0,31),(4,0,0,31)`,
+  );
   const handle = handlerOf(contextOf(db.hf, checkOptions({ loopback: true, write: true }), 250));
   const server = await listen(handle, { host: '127.0.0.1', port: 0, path: '/' });
   const page = await open(`${server.url}projections`);

@@ -20,7 +20,7 @@ const SKIPPED = {
     'WorkerOverview',
   ],
   'what our own code reads of a definition or a worker': ['Hook', 'RetryDelay', 'Unique', 'Route'],
-  'how our methods reach the database': ['Access', 'Deps'],
+  'how our methods reach the database': ['Access'],
   'no names: sentences that the compiler shows, and conditions': [
     'Plain',
     'Teller',
