@@ -147,9 +147,9 @@ export interface Busy {
     Record<
       string,
       {
-        /** How many of its jobs run. */
+        /** Handlers of the queue that ran then. */
         readonly running: number;
-        /** How many of them may run at once. */
+        /** How many of the queue may run at once. */
         readonly handlers: number;
       }
     >
