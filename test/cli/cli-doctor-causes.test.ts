@@ -9,8 +9,10 @@ import {
   judgeSlots,
   judgeWal,
 } from '../../packages/holdfast/src/inspect/doctor/cause/wal.js';
-import type { Finding } from '../../packages/holdfast/src/inspect/doctor/doctor.js';
+import { type Finding, LIMITS } from '../../packages/holdfast/src/inspect/doctor/doctor.js';
+import { judgeLocks } from '../../packages/holdfast/src/inspect/doctor/locks.js';
 import { listWorkers } from '../../packages/holdfast/src/inspect/fleet/workers.js';
+import { readLocks } from '../../packages/holdfast/src/inspect/reading/locks.js';
 import { readingOn } from '../../packages/holdfast/src/inspect/reading/reading.js';
 import { collectMetrics } from '../../packages/holdfast/src/metrics/index.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
@@ -131,7 +133,7 @@ test('who waits for a lock and enqueues is counted; a superuser’s session need
     const text = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'holdfast.inbox'::regclass`;
     return (await db.rows(text)).length > 0;
   });
-  const sessions = await found('locks', { limits: { waitMs: 0 } });
+  const sessions = judgeLocks(await readLocks(db.engine, 'holdfast'), { ...LIMITS, waitMs: 0 });
   await holder.query('ROLLBACK');
   await holder.end();
   await enqueued;

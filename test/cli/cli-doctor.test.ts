@@ -226,6 +226,8 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'vanished workers',
       'leaked handlers',
       'refused outcomes',
+      'payloads in logs',
+      'WAL',
     ]),
   );
 });

@@ -22,6 +22,7 @@ import {
 import { listWorkers } from '../../packages/holdfast/src/inspect/fleet/workers.js';
 import { listQueues } from '../../packages/holdfast/src/inspect/queue/queues.js';
 import { reading } from '../../packages/holdfast/src/inspect/reading/reading.js';
+import { collectMetrics } from '../../packages/holdfast/src/metrics/index.js';
 import { readyWorker } from '../support/child.js';
 import { clearAll, plantJob, plantWorker } from '../support/cli-plant.js';
 import { call } from '../support/cli-run.js';
@@ -394,6 +395,18 @@ test('work stands still in a fleet that says that nothing starts, and flows in o
   expect(one?.text).toMatch(
     /^1 due job of "inbox" \(send_receipt\) does not start: the oldest has been due for 2 min.*, and none of the kind has started for 4 min/,
   );
+  const scrape = async () => {
+    const metrics = collectMetrics(db.hf);
+    const text = await metrics.text();
+    metrics.close();
+    return Number(/^holdfast_queue_stopped_seconds\{queue="inbox"\} (.*)$/m.exec(text)?.[1]);
+  };
+  // All who show it agree.
+  const stoppedMs = async () => (await db.hf.queues())[0]?.stoppedMs ?? null;
+  expect(await stoppedMs()).toBeGreaterThanOrEqual(120_000);
+  expect(await scrape()).toBeGreaterThanOrEqual(120);
   await db.rows(`UPDATE holdfast.workers SET metadata = $1`, [JSON.stringify(load(20_000))]);
   expect(await red('stopped', {})).toBeUndefined();
+  expect(await stoppedMs()).toBeNull();
+  expect(await scrape()).toBe(0);
 });

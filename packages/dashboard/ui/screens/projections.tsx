@@ -38,86 +38,75 @@ const State = ({ of }: { of: SeenBuild }) => (
 );
 
 interface Question {
-  readonly verb: 'rebuild' | 'promote' | 'remove';
-  readonly act: string;
   readonly title: string;
   readonly text: string;
-  readonly said: string;
+  readonly act: string;
+  readonly body: object;
+  readonly said: string | ((answer: { keys: number }) => string);
 }
+
+type Ask = (question: Question) => void;
 
 function questionsOf({ name, version, state, tables, refused }: SeenBuild, all: SeenBuild[]) {
   const live = all.find((one) => one.name === name && one.state === 'live');
   const which = `version ${version} of ${name}`;
+  const body = (verb: string) => ({ verb, name, version: String(version) });
   const questions: Question[] = [];
   if (state === 'live' && tables !== null && !refused)
     questions.push({
-      ...{ verb: 'rebuild', act: 'Rebuild', title: `Build ${name} anew?` },
+      ...{ act: 'Rebuild', title: `Build ${name} anew?`, body: body('rebuild') },
       text: 'All events of its log are applied once more, beside the live one. It takes the place of that once it has caught up.',
       said: `A second build of ${name} began.`,
     });
   // Of one version the live one would be found.
   if (state !== 'live' && live?.version !== version && !refused)
     questions.push({
-      ...{ verb: 'promote', act: 'Promote', title: `Make ${which} the live one?` },
+      ...{ act: 'Promote', title: `Make ${which} the live one?`, body: body('promote') },
       text: 'Readers see its tables from then on. The one that is live now is kept as the old one.',
       said: `Version ${version} of ${name} is live.`,
     });
   if (state !== 'live')
     questions.push({
-      ...{ verb: 'remove', act: 'Remove', title: `Remove ${which}?` },
+      ...{ act: 'Remove', title: `Remove ${which}?`, body: body('remove') },
       text: 'Its tables are dropped. The live one stays as it is.',
       said: `The build of ${which} is gone.`,
     });
   return questions;
 }
 
-function Acts({ of, all }: { of: SeenBuild; all: SeenBuild[] }) {
-  const [asked, setAsked] = useState<Question | null>(null);
+function Acts({ of, all, ask }: { of: SeenBuild; all: SeenBuild[]; ask: Ask }) {
   const { name, version, stopped } = of;
   const resume = () =>
     void send<{ keys: number }>(PATH, { verb: 'resume', name }, ({ keys }) => keysText(keys));
   return (
     <>
       {stopped > 0 && (
-        <Button onClick={resume} aria-label={`Retry all stopped keys of ${name}`}>
+        <Button onClick={resume} aria-label={`Retry keys of ${name}`}>
           Retry keys
         </Button>
       )}
       {questionsOf(of, all).map((question) => (
         <Button
-          key={question.verb}
-          onClick={() => setAsked(question)}
+          key={question.act}
+          onClick={() => ask(question)}
           aria-label={`${question.act} version ${version} of ${name}`}
         >
           {`${question.act}…`}
         </Button>
       ))}
-      {asked && (
-        <Confirm
-          title={asked.title}
-          keep="Leave it"
-          act={asked.act}
-          onAct={() =>
-            void send(PATH, { verb: asked.verb, name, version: String(version) }, asked.said)
-          }
-          onClose={() => setAsked(null)}
-        >
-          {asked.text}
-        </Confirm>
-      )}
     </>
   );
 }
 
-const Build = ({ of, all }: { of: SeenBuild; all: SeenBuild[] }) => (
+const Build = ({ of, all, ask }: { of: SeenBuild; all: SeenBuild[]; ask: Ask }) => (
   <tr>
     <th scope="row" class="name">
       {of.name}
     </th>
-    <td class="number">{of.version}</td>
     <td>
       <State of={of} />
     </td>
+    <td class="number">{of.version}</td>
     <td class="number">{of.refused ? '–' : count(of.events)}</td>
     <td class="number">{of.refused || of.events === 0 ? '–' : span(of.lagMs)}</td>
     <td class="number">{count(of.applied)}</td>
@@ -125,38 +114,38 @@ const Build = ({ of, all }: { of: SeenBuild; all: SeenBuild[] }) => (
     <td>{of.tables ?? <span class="dim">its program’s</span>}</td>
     {write.value && (
       <td class="row">
-        <Acts of={of} all={all} />
+        <Acts of={of} all={all} ask={ask} />
       </td>
     )}
   </tr>
 );
 
-function Stop({ of }: { of: SeenStop }) {
-  const [asks, setAsks] = useState(false);
+function Stop({ of, ask }: { of: SeenStop; ask: Ask }) {
   const { name, key, eventId: event } = of;
-  const go = (body: object) =>
-    void send<{ keys: number }>(PATH, { name, ...body }, ({ keys }) =>
-      keys > 0 ? keysText(keys) : 'The key has gone on meanwhile.',
-    );
+  const said = ({ keys }: { keys: number }) =>
+    keys > 0 ? keysText(keys) : 'The key has gone on meanwhile.';
+  const retry = () => void send(PATH, { verb: 'resume', name, key }, said);
+  const skip = () =>
+    ask({
+      ...{ title: `Pass over the event of ${key}?`, act: 'Skip it', said },
+      body: { verb: 'skip', name, event },
+      text: 'What waits behind it is applied. The read model will lack this event.',
+    });
   return (
     <tr>
       <th scope="row" class="name">
         {key}
       </th>
-      <td>{`${name}, version ${of.version}`}</td>
-      <td>
-        {of.type}
-        <div class="dim">{`${event} at ${count(of.position)}`}</div>
-      </td>
       <td>
         {firstLine(of.error)}
-        {of.error.includes('\n') && (
-          <details>
-            <summary>Stack</summary>
-            <pre>{of.error}</pre>
-          </details>
-        )}
+        <details>
+          <summary>Event</summary>
+          <pre>{`${event}\n${of.error}`}</pre>
+        </details>
       </td>
+      <td>{of.type}</td>
+      <td class="number">{count(of.position)}</td>
+      <td>{`${name}, version ${of.version}`}</td>
       <td>
         <When at={of.since} />
       </td>
@@ -167,24 +156,13 @@ function Stop({ of }: { of: SeenStop }) {
             <span class="dim">{of.skip ? 'is skipped' : 'is retried'}</span>
           ) : (
             <>
-              <Button onClick={() => go({ verb: 'resume', key })} aria-label={`Retry ${key}`}>
+              <Button onClick={retry} aria-label={`Retry ${key}`}>
                 Retry
               </Button>
-              <Button onClick={() => setAsks(true)} aria-label={`Skip the event of ${key}`}>
+              <Button onClick={skip} aria-label={`Skip the event of ${key}`}>
                 Skip…
               </Button>
             </>
-          )}
-          {asks && (
-            <Confirm
-              title={`Pass over the event of ${key}?`}
-              keep="Leave it"
-              act="Skip it"
-              onAct={() => go({ verb: 'skip', event })}
-              onClose={() => setAsks(false)}
-            >
-              What waits behind it is applied. The read model will lack this event.
-            </Confirm>
           )}
         </td>
       )}
@@ -193,50 +171,65 @@ function Stop({ of }: { of: SeenStop }) {
 }
 
 const BUILDS = [
-  ...['Projection', 'Version', 'State', 'Events behind', 'Lag', 'Events read', 'Log', 'Tables'],
+  ...['Projection', 'State', 'Version', 'Events behind', 'Lag', 'Events read', 'Log', 'Tables'],
 ];
-const STOPS = ['Key', 'Projection', 'Stopped at', 'Error', 'Since', 'Waiting'];
+const STOPS = ['Key', 'Error', 'Stopped at', 'Position', 'Projection', 'Since', 'Waiting'];
 const NONE = 'There is no projection. Programs make them with project(worker, [projection(…)]).';
+
+const withActs = (head: string[]) => (write.value ? [...head, 'Acts'] : head);
+
+const Stops = ({ stops, moreStops, ask }: ProjectionsAnswer & { ask: Ask }) => (
+  <section class="part">
+    <h2>Stopped keys</h2>
+    <Table
+      label="Stopped keys"
+      head={withActs(STOPS)}
+      numbers={[3, 6]}
+      empty="No key has stopped: each event could be applied."
+    >
+      {stops.map((one) => (
+        <Stop key={`${one.projectionId} ${one.key}`} of={one} ask={ask} />
+      ))}
+    </Table>
+    {moreStops && <p class="dim">There are more: holdfast projections stops.</p>}
+  </section>
+);
 
 export function Projections() {
   const asked = useAsked<ProjectionsAnswer>('api/projections', 1);
-  const withActs = (head: string[]) => (write.value ? [...head, 'Acts'] : head);
+  const [question, ask] = useState<Question | null>(null);
   return (
     <>
       <Title>Projections</Title>
       <Shown of={asked}>
-        {({ builds, stops, moreStops }) => (
+        {(answer) => (
           <>
-            {builds.some(({ refused }) => refused) && (
+            {answer.builds.some(({ refused }) => refused) && (
               <p class="failed">
                 The cursors of what is refused were taken in another cluster of PostgreSQL. Stop its
                 workers, then run <code>holdfast projections rebase NAME</code>.
               </p>
             )}
-            <Table label="Builds" head={withActs(BUILDS)} numbers={[1, 3, 4, 5]} empty={NONE}>
-              {builds.map((one) => (
-                <Build key={one.id} of={one} all={builds} />
+            <Table label="Builds" head={withActs(BUILDS)} numbers={[2, 3, 4, 5]} empty={NONE}>
+              {answer.builds.map((one) => (
+                <Build key={one.id} of={one} all={answer.builds} ask={ask} />
               ))}
             </Table>
-            {builds.length > 0 && (
-              <>
-                <h2>Stopped keys</h2>
-                <Table
-                  label="Stopped keys"
-                  head={withActs(STOPS)}
-                  numbers={[5]}
-                  empty="No key has stopped: each event could be applied."
-                >
-                  {stops.map((one) => (
-                    <Stop key={`${one.projectionId} ${one.key}`} of={one} />
-                  ))}
-                </Table>
-                {moreStops && <p class="dim">There are more: holdfast projections stops.</p>}
-              </>
-            )}
+            {answer.builds.length > 0 && <Stops {...answer} ask={ask} />}
           </>
         )}
       </Shown>
+      {question && (
+        <Confirm
+          title={question.title}
+          keep="Leave it"
+          act={question.act}
+          onAct={() => void send(PATH, question.body, question.said)}
+          onClose={() => ask(null)}
+        >
+          {question.text}
+        </Confirm>
+      )}
     </>
   );
 }

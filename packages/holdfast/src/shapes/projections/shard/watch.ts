@@ -1,6 +1,6 @@
 /**
- * When to look for events. While few are appended, each append sends a notification, and nobody asks in between but once a
- * second. Where more than some dozen a second are, notifications are refused, and it is looked every 20 ms. Without
+ * When to look for events. While few are appended, each append sends a notification, and it is asked in between every
+ * two seconds only. Where more than some dozen a second are, notifications are refused, and it is looked every 20 ms. Without
  * notifications (a pooler) it is looked four times a second, and every 20 ms while there are events.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,8 @@ import { Wait } from './wait.js';
 
 const BUSY_POLL_MS = 20;
 const BUSY_MS = 200;
-const IDLE_POLL_MS = 1_000;
+/** For what commits late without a notification: when it was written, nobody wanted one. */
+const IDLE_POLL_MS = 2_000;
 const DEAF_POLL_MS = 250;
 /** Of more notifications in a second a look every 20 ms costs less. */
 const MANY_HINTS = 40;
