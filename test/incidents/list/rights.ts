@@ -1,4 +1,5 @@
 /** Rights and settings of the roles that work here. */
+import { fileURLToPath } from 'node:url';
 import type { Incident } from '../incident.js';
 
 const revoked = (symptom: string, right: string, table: string): Incident => ({
@@ -9,11 +10,24 @@ const revoked = (symptom: string, right: string, table: string): Incident => ({
     const [id] = await site.add('work', 3);
     return id;
   },
-  doctor: { check: 'rights', says: new RegExp(`${right} on holdfast.${table}\\b`, 'i') },
+  doctor: { check: 'rights', says: new RegExp(`${right}\\b.* on holdfast.${table}\\b`) },
   fix: 'printed',
 });
 
+/** A process whose clock is five minutes ahead. */
+const AHEAD = fileURLToPath(new URL('../ahead.cjs', import.meta.url));
+
 export const RIGHTS: readonly Incident[] = [
+  {
+    symptom: 'times in lists and logs do not fit together',
+    cause: 'the clock of a worker is wrong',
+    happens: (site) => site.join({ args: ['--require', AHEAD] }),
+    doctor: { check: 'clock', says: /ahead of the database|ahead/ },
+    fix: {
+      does: 'let NTP set it, and restart the worker',
+      act: async (site) => site.fleet.at(-1)?.signal('SIGTERM'),
+    },
+  },
   revoked('nothing is claimed', 'UPDATE', 'inbox'),
   revoked('jobs run and never end', 'INSERT', 'inbox_archive'),
   revoked('vanished workers are not cleared away', 'DELETE', 'inbox_claims'),

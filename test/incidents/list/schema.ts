@@ -3,6 +3,25 @@ import type { Incident } from '../incident.js';
 
 export const SCHEMA: readonly Incident[] = [
   {
+    symptom: 'new jobs are found by polls only',
+    cause: 'the trigger that wakes workers was disabled',
+    async happens(site) {
+      await site.sql('ALTER TABLE holdfast.inbox DISABLE TRIGGER wake');
+    },
+    doctor: { check: 'schema drift', says: /trigger inbox.wake|wake/ },
+    compared: true,
+    fix: 'printed',
+  },
+  {
+    symptom: 'after a crash of the server a queue is empty',
+    cause: 'its table was made unlogged',
+    async happens(site) {
+      await site.sql('ALTER TABLE holdfast.inbox SET UNLOGGED');
+    },
+    doctor: { check: 'unlogged tables', says: /holdfast.inbox/ },
+    fix: 'printed',
+  },
+  {
     symptom: 'claims read the whole table',
     cause: 'an index was dropped',
     async happens(site) {

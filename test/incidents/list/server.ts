@@ -92,8 +92,9 @@ export const SERVER: readonly Incident[] = [
   {
     symptom: 'the disk fills, and no slot is there',
     cause: 'the archive command fails',
-    site: { settings: { archive_mode: 'on', archive_command: '/bin/false' } },
+    site: { settings: { archive_mode: 'on' } },
     async happens(site) {
+      await set(site, 'archive_command', "'/bin/false'");
       await site.sql('SELECT pg_switch_wal()');
     },
     doctor: { check: 'WAL', says: /archiv/i },

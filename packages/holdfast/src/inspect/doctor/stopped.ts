@@ -37,7 +37,7 @@ export function describeStopped({ queue, types, jobs, more, dueMs, idleMs }: Sto
 }
 
 /** What to do, with what is pasted on lines of its own. */
-function steps({ oldest, reason }: Stopped): string[] {
+function steps({ oldest, jobs, reason }: Stopped): string[] {
   if (reason.untaken)
     return [
       `Read the log of ${firstFew(reason.untaken, NAMED, 'worker')}: it says why its claims fail, or find nothing. If it says nothing, end the worker and let its supervisor start another:`,
@@ -52,7 +52,10 @@ function steps({ oldest, reason }: Stopped): string[] {
       `holdfast workers drain ${longest.worker}`,
     ];
   if (reason.soon)
-    return ['Somebody wanted this rate. To let all that waits start within a minute:', reason.soon];
+    return [
+      'Somebody wanted this rate. To let all that waits start within a minute:',
+      `${reason.soon.command} --rate ${reason.soon.atLeast + jobs}/1m`,
+    ];
   const first = reason.fix === null ? [] : pasteLines(reason.fix);
   const more = [`All that holds the oldest one:`, `holdfast explain ${oldest}`];
   return reason.fix?.includes('holdfast explain ') ? first : [...first, ...more];

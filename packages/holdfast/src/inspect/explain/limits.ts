@@ -27,8 +27,7 @@ export function rateLimited(situation: Situation): Reason | null {
     code: 'rate_limited',
     text: `It is due${startText(situation, row)}: ${rateText(row)}.`,
     fix: `${commandFor(row)} --rate N/TIME lets more start`,
-    // All that is ahead of it, and it, in a minute.
-    soon: `${commandFor(row)} --rate ${(found.line.ahead ?? 0) + 1 + (row.rateLimit ?? 0)}/1m`,
+    soon: { command: commandFor(row), atLeast: (found.line.ahead ?? 0) + (row.rateLimit ?? 0) },
   };
 }
 
