@@ -146,6 +146,20 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.cluster_id()
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF NOT has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE') THEN
+    RETURN NULL;
+  END IF;
+  RETURN (SELECT s.system_identifier::text FROM pg_control_system() AS s);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1173,11 +1187,12 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-  queue holdfast.queues;
+  queue record;
   held  jsonb;
   mine  uuid[];
 BEGIN
-  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys,
+    EXISTS (SELECT FROM holdfast.key_windows AS w WHERE w.queue = 'inbox') AS windows INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
   SELECT array_agg(i.id) INTO mine
   FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
   WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);
@@ -1185,7 +1200,7 @@ BEGIN
   RETURN QUERY
   SELECT r.id
   FROM (
-    SELECT i.id, (queue.per_key - coalesce((held ->> concat('k', length(i.grp), ':', i.grp, i.partition_key))::integer, 0)) AS of_key, (CASE WHEN i.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', i.grp))::integer, 0) END) AS of_group,
+    SELECT i.id, (CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = i.partition_key), queue.per_key) ELSE queue.per_key END - coalesce((held ->> concat('k', length(i.grp), ':', i.grp, i.partition_key))::integer, 0)) AS of_key, (CASE WHEN i.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', i.grp))::integer, 0) END) AS of_group,
       row_number() OVER (PARTITION BY i.grp, i.partition_key ORDER BY i.id) AS in_key,
       row_number() OVER (PARTITION BY i.grp ORDER BY i.id) AS in_group
     FROM (
@@ -1416,6 +1431,8 @@ $function$;
 CREATE OR REPLACE FUNCTION holdfast.inbox_take_key(idempotency_key text, id uuid, type text, payload jsonb)
  RETURNS uuid
  LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   print bytea := sha256(convert_to(type || E'\n' || payload::text, 'UTF8'));
@@ -1440,6 +1457,46 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_take_keys(the_keys text[], the_ids uuid[], the_prints bytea[], despite_mismatch boolean)
+ RETURNS TABLE(held_key text, held_job uuid, held_print bytea)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_nestloop TO 'off'
+AS $function$
+DECLARE
+  keys text[];
+  jobs uuid[];
+  prints bytea[];
+  mismatch boolean;
+BEGIN
+  WITH wanted AS MATERIALIZED (
+    SELECT w.* FROM unnest(the_keys, the_ids, the_prints) WITH ORDINALITY AS w(key, job_id, print, nth)
+  ), taken AS (
+    INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+    SELECT DISTINCT ON (w.key) w.key, w.job_id, w.print,
+      now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+    FROM wanted AS w
+    ORDER BY w.key, w.nth
+    ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+      SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+             CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+             CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
+      FROM (SELECT k.expires_at <= now()
+              AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = k.job_id)) AS t(lapsed))
+    RETURNING k.key, k.job_id, k.fingerprint
+  )
+  SELECT array_agg(t.key), array_agg(t.job_id), array_agg(t.fingerprint),
+    EXISTS (SELECT FROM wanted AS w JOIN taken AS h ON h.key = w.key WHERE w.print <> h.fingerprint)
+  INTO keys, jobs, prints, mismatch
+  FROM taken AS t;
+  IF mismatch AND NOT despite_mismatch THEN
+    DELETE FROM holdfast.inbox_idempotency AS k WHERE k.key = ANY (the_keys) AND k.job_id = ANY (the_ids);
+  END IF;
+  RETURN QUERY SELECT h.key, h.job_id, h.print FROM unnest(keys, jobs, prints) AS h(key, job_id, print);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_turns(most integer, types text[], versions jsonb, from_buckets integer[], after_places text[], until_buckets integer[], again boolean, soon_ms integer, max_keys integer, OUT place tid, OUT turn bigint, OUT more boolean, OUT due text, OUT stop_stretch integer, OUT stop_bucket integer, OUT stop_place text, OUT busy text)
  RETURNS SETOF record
  LANGUAGE plpgsql
@@ -1452,7 +1509,8 @@ DECLARE
   mine    integer[];
   rounds  integer := 1;
 BEGIN
-  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys INTO queue FROM holdfast.queues AS q
+  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys,
+    EXISTS (SELECT FROM holdfast.key_windows AS w WHERE w.queue = 'inbox') AS windows INTO queue FROM holdfast.queues AS q
   WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
     AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
@@ -1475,7 +1533,7 @@ BEGIN
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
-  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL) THEN
+  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL OR queue.windows) THEN
     held := holdfast.inbox_turns_held(mine, NULL);
   END IF;
   IF walked.wanted >= most THEN
@@ -1553,7 +1611,7 @@ BEGIN
         CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
       FROM (
         SELECT k.*, (CASE WHEN k.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', k.grp))::integer, 0) END) AS of_group,
-          generate_series(1, least(k.jobs, (queue.per_key - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
+          generate_series(1, least(k.jobs, (CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = k.key), queue.per_key) ELSE queue.per_key END - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
         FROM unnest(buckets, groups, keys, jobs, ends) WITH ORDINALITY AS k(bucket, grp, key, jobs, ends, n)
         WHERE k.bucket = ANY (mine)
       ) AS c
@@ -1695,7 +1753,7 @@ BEGIN
       l.ready AND l.at <= now() AND l.nth <= k.room AS fits
     FROM (
       SELECT c.*, (CASE WHEN c.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', c.grp))::integer, 0) END) AS of_group,
-        least(most, (queue.per_key - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
+        least(most, (CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = c.key), queue.per_key) ELSE queue.per_key END - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
       FROM unnest(buckets, groups, keys, weights, parts, from_ats, from_positions, reads) WITH ORDINALITY
         AS c(bucket, grp, key, weight, part, from_at, from_position, read, n)
       WHERE c.bucket = ANY (mine)
@@ -1772,11 +1830,11 @@ BEGIN
       types, versions, queue.paused_types, w.bucket, w.grp, w.key, w.at, w.position, until_buckets[w.stretch]) AS h ON true
     CROSS JOIN LATERAL (
       SELECT o.*, CASE WHEN h.key = ANY (queue.paused_keys) OR h.at > now() THEN 0
-        ELSE greatest(0, least(most - w.wanted, queue.per_key, o.of_group, o.part)) END AS room FROM (
-        SELECT k.weight, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group,
+        ELSE greatest(0, least(most - w.wanted, o.per_key, o.of_group, o.part)) END AS room FROM (
+        SELECT k.weight, k.per_key, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group,
           CASE WHEN h.same THEN w.at ELSE '-infinity' END AS from_at, CASE WHEN h.same THEN w.position ELSE 0 END AS from_position
-        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight OFFSET 0) AS k
-        OFFSET 0 -- Without it, each of these would be computed again wherever it is used.
+        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
+          CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = h.key), queue.per_key) ELSE queue.per_key END AS per_key OFFSET 0) AS k OFFSET 0 -- Without it, each would be computed again wherever it is used.
       ) AS o OFFSET 0
     ) AS r
     CROSS JOIN LATERAL (
@@ -1784,12 +1842,12 @@ BEGIN
       SELECT ARRAY[h.place] AS places, 1 AS jobs, 1 AS read, false AS goes_on WHERE h.ready AND r.room = 1
       UNION ALL
       SELECT f.* FROM holdfast.inbox_turns_front(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
-        r.from_at, r.from_position, queue.per_key, r.room) AS f
+        r.from_at, r.from_position, r.per_key, r.room) AS f
       WHERE (h.ready AND r.room = 1) IS NOT TRUE
     ) AS f
     LEFT JOIN LATERAL (
       SELECT l.* FROM holdfast.inbox_turns_deep(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
-        r.from_at, r.from_position, queue.per_key, r.room, most_read - w.read_all) AS l
+        r.from_at, r.from_position, r.per_key, r.room, most_read - w.read_all) AS l
       WHERE f.goes_on OFFSET 0
     ) AS l ON true
     CROSS JOIN LATERAL (
@@ -2581,6 +2639,34 @@ WHERE pg_notification_queue_usage() < 0.5
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_prune_archive_older(the_older_ms bigint, the_most integer)
+ RETURNS TABLE(jobs_found bigint, pruned bigint)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR jobs_found, pruned IN
+
+WITH old AS MATERIALIZED (
+  SELECT a.ctid AS place FROM holdfast.inbox_archive AS a
+  WHERE a.completed_at < now() - the_older_ms::bigint * interval '1 millisecond'
+  LIMIT the_most::integer
+), gone AS (
+  DELETE FROM holdfast.inbox_archive AS a
+  WHERE a.ctid = ANY (ARRAY(SELECT o.place FROM old AS o))
+    -- Checked again: each segment has such a place, and it may have been taken by another row since.
+    AND a.completed_at < now() - the_older_ms::bigint * interval '1 millisecond'
+  RETURNING 1
+)
+SELECT (SELECT count(*) FROM old) AS found, (SELECT count(*) FROM gone) AS pruned
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_verb_recover(the_most integer, the_recoverer text, the_space integer, the_first_page text, the_page_behind text, the_left_types text[])
  RETURNS TABLE(id uuid, status holdfast.inbox_status, crashes integer, lease_generation bigint, run_at timestamp with time zone, partition_bucket integer, untold text)
  LANGUAGE plpgsql
@@ -2723,6 +2809,94 @@ WHERE i.id = ANY (the_ids::uuid[])
     AND i.claimed_by = the_worker::text
     AND i.status = 'processing'
     AND i.lease_expires_at > statement_timestamp()
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_replay(the_places tid[], the_ids uuid[], the_completed boolean, is_restore boolean)
+ RETURNS TABLE(id uuid, key_taken boolean, moved boolean)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, key_taken, moved IN
+
+WITH wanted AS MATERIALIZED (
+  SELECT a.ctid AS place, a.id, a.type, a.payload, a.created_at, a.idempotency_key
+  FROM holdfast.inbox_archive AS a
+  -- By place, because the archive has no index that finds single rows fast. Each segment has such a place, so the id
+  -- decides.
+  WHERE a.ctid = ANY (the_places::tid[]) AND a.id = ANY (the_ids::uuid[])
+    AND (the_completed::boolean OR a.status <> 'completed')
+    AND (NOT is_restore::boolean OR a.status = 'dead_letter')
+    AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = a.id)
+), held AS MATERIALIZED (
+  SELECT k.key, k.job_id
+  FROM holdfast.inbox_idempotency AS k
+  WHERE k.key = ANY (ARRAY(SELECT w.idempotency_key FROM wanted AS w WHERE w.idempotency_key IS NOT NULL))
+), kept AS (
+  INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+  SELECT DISTINCT ON (w.idempotency_key) w.idempotency_key, w.id,
+    sha256(convert_to(w.type || E'\n' || w.payload::text, 'UTF8')),
+    now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+  FROM wanted AS w
+  LEFT JOIN held AS h ON h.key = w.idempotency_key
+  WHERE w.idempotency_key IS NOT NULL
+  -- Of several jobs of one key, the one for which it stands, else the last.
+  ORDER BY w.idempotency_key, h.job_id IS NOT DISTINCT FROM w.id DESC, w.created_at DESC, w.id DESC
+  ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+    SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+           CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+           CASE WHEN lapsed OR k.job_id = excluded.job_id
+             THEN greatest(excluded.expires_at, k.expires_at) ELSE k.expires_at END
+    FROM (SELECT k.job_id <> excluded.job_id AND k.expires_at <= now()
+            AND NOT EXISTS (SELECT FROM holdfast.inbox AS j WHERE j.id = k.job_id)) AS t(lapsed))
+  RETURNING k.key, k.job_id
+), verdict AS MATERIALIZED (
+  SELECT w.place, w.id, coalesce(k.job_id <> w.id, false) AS key_taken
+  FROM wanted AS w
+  LEFT JOIN kept AS k ON k.key = w.idempotency_key
+), gone AS (
+  DELETE FROM holdfast.inbox_archive AS a
+  WHERE a.ctid = ANY (ARRAY(SELECT v.place FROM verdict AS v WHERE NOT v.key_taken))
+    AND a.id = ANY (ARRAY(SELECT v.id FROM verdict AS v WHERE NOT v.key_taken))
+  RETURNING a.*
+), placed AS MATERIALIZED (
+  SELECT g.*, nextval('holdfast.inbox_position_seq') AS position
+  FROM (SELECT * FROM gone ORDER BY created_at, id) AS g
+), written AS (
+  INSERT INTO holdfast.inbox (id, position, created_at, status, available_at, partition_bucket, max_attempts, version,
+    priority, parked, attempts, lease_generation, type, partition_key, payload, headers, idempotency_key,
+    last_error, history, group_key, unique_key)
+  SELECT p.id, p.position, p.created_at, CASE WHEN is_restore THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
+    CASE WHEN is_restore THEN 'infinity'
+      WHEN p.status = 'cancelled' THEN greatest(statement_timestamp(), (p.history #>> '{-1,due}')::timestamptz)
+      ELSE statement_timestamp() END,
+    holdfast.bucket_of(coalesce(CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.partition_key)),
+    p.max_attempts, p.version,
+    p.priority, is_restore, CASE WHEN is_restore THEN p.attempts ELSE 0 END, p.lease_generation, p.type, p.partition_key, p.payload, p.headers, p.idempotency_key,
+    p.last_error,
+    CASE WHEN is_restore THEN p.history ELSE jsonb_path_query_array(
+      coalesce(p.history, '[]') || jsonb_build_object('attempt', p.attempts, 'at', now(), 'worker', NULL,
+        'outcome', 'replayed', 'was', CASE p.status WHEN 'dead_letter' THEN 'discarded' ELSE p.status::text END),
+      '$[last-19 to last]') END,
+    -- The queue may have no groups any more.
+    CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.unique_key
+  FROM placed AS p
+  JOIN holdfast.queues AS q ON q.name = 'inbox'
+  ORDER BY p.position
+)
+SELECT v.id, v.key_taken, g.id IS NOT NULL AND coalesce((
+    -- Called once, and only if one of them has such a key.
+    SELECT CASE WHEN count(*) > 0 THEN holdfast.inbox_retake_unique(array_agg(u.type ORDER BY u.created_at, u.id),
+      array_agg(u.unique_key ORDER BY u.created_at, u.id), array_agg(u.id ORDER BY u.created_at, u.id)) END
+    FROM gone AS u WHERE u.unique_key IS NOT NULL), true) AS moved
+FROM verdict AS v
+LEFT JOIN gone AS g ON g.id = v.id
   LOOP
     RETURN NEXT;
   END LOOP;
@@ -4108,6 +4282,14 @@ CREATE TABLE holdfast.inbox_unique (
   CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
+CREATE TABLE holdfast.key_windows (
+  queue text NOT NULL,
+  key text NOT NULL,
+  per_key integer NOT NULL,
+  CONSTRAINT key_windows_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
+  CONSTRAINT key_windows_pkey PRIMARY KEY (queue, key)
+);
+
 CREATE TABLE holdfast.limits (
   id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
   queue text NOT NULL,
@@ -4188,6 +4370,7 @@ CREATE TABLE holdfast.projection_stops (
   event_id uuid NOT NULL,
   shard smallint NOT NULL,
   resume boolean NOT NULL DEFAULT false,
+  skip boolean NOT NULL DEFAULT false,
   key text NOT NULL,
   type text NOT NULL,
   error text NOT NULL,
@@ -4400,6 +4583,14 @@ REVOKE ALL ON FUNCTION holdfast.inbox_retake_unique(text[],text[],uuid[]) FROM P
 
 REVOKE ALL ON FUNCTION holdfast.inbox_signal(uuid,text,jsonb,text,boolean,text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.inbox_take_key(text,uuid,text,jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_take_keys(text[],uuid[],bytea[],boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_verb_prune_archive_older(bigint,integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_verb_replay(tid[],uuid[],boolean,boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
@@ -4519,12 +4710,14 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'projectio
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (11, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('archive-verbs', 'e20ff519a3d2e087');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '62eb776c5351c1b9');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '3caca674daa202c1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('cluster-id', 'fce7960902741506');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '9236d543495f5606');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '4bd9b87fa96fbf68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');
@@ -4560,18 +4753,18 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '8fcc267eed7f7e87');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '58e3a8dfba09d3fc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', 'af44d2ffdce0dd77');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '40b163e9960b650a');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '0e764918541a0aa7');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '089966be66d3bf54');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', '1a094b5a4ccab34d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b351ed7e4');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b193deecae');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', '11841ef234a681de');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 

@@ -36,6 +36,7 @@ import { type Enqueued, enqueuedEvents } from './enqueue/enqueue.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors/errors.js';
 import { describeError } from './job/errors/failure.js';
+import { invalid, shown } from './job/errors/holdfast-error.js';
 import {
   checkDefinition,
   checkInteger,
@@ -59,7 +60,7 @@ import { checkSameDatabase } from './postgres/connect/same-database.js';
 import type { Logger } from './postgres/log/log.js';
 import { loggerOf } from './postgres/log/logger-of.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
-import type { Queryable } from './postgres/queryable.js';
+import type { Executor, Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { Tracing } from './tracing/tracing.js';
 import type { WorkerEvent } from './worker/events.js';
@@ -82,6 +83,8 @@ export interface HoldfastParts {
   readonly pooler: boolean;
   /** The pool of handlers' transactions. */
   readonly pool: () => pg.Pool;
+  /** Statements outside of any transaction. None waits for a lock for ever. */
+  readonly outside: () => Promise<Executor>;
   /** `work` is done by `close`. */
   readonly onClose: (work: () => Promise<void>) => void;
 }
@@ -261,6 +264,8 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     },
 
     onEvent(listener: (event: WorkerEvent) => void): () => void {
+      if (typeof listener !== 'function')
+        throw invalid(`onEvent() takes a function, not ${shown(listener)}. Nothing was added.`);
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
@@ -275,7 +280,7 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     [Symbol.asyncDispose]: close,
   };
   parts.set(hf, {
-    ...{ connection: address, schema, log, maxPayloadBytes, pool },
+    ...{ connection: address, schema, log, maxPayloadBytes, pool, outside },
     pooler: options.pooler === true,
     onClose: (work) => void onClose.push(work),
   });

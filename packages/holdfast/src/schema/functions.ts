@@ -10,6 +10,7 @@ import { fill } from './functions/enqueue/fill.sql.js';
 import { lockUnique } from './functions/enqueue/lock-unique.sql.js';
 import { retakeUnique } from './functions/enqueue/retake-unique.sql.js';
 import { takeKey } from './functions/enqueue/take-key.sql.js';
+import { clusterId } from './functions/events/cluster-id.sql.js';
 import { eventPage } from './functions/events/event-page.sql.js';
 import { eventsWake } from './functions/events/events-wake.sql.js';
 import { fleetChanged } from './functions/fleet/fleet-changed.sql.js';
@@ -34,6 +35,7 @@ import { settleOne, words } from './functions/protocol/settle-one.sql.js';
 import { maintenanceVerbs, ownerVerbs } from './functions/protocol/verbs.sql.js';
 import { holds, workKeys, workTime } from './functions/protocol/work.sql.js';
 import { workClaim, workOrdered } from './functions/protocol/work-claim.sql.js';
+import { archiveVerbs } from './functions/queue/archive-verbs.sql.js';
 import { audit } from './functions/queue/audit.sql.js';
 import { claim } from './functions/queue/claim.sql.js';
 import { due, dueQueues } from './functions/queue/due.sql.js';
@@ -73,6 +75,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   wake,
   countWaiting,
   pruneArchive,
+  archiveVerbs,
   held,
   turnsLine,
   turnsWalk,
@@ -92,6 +95,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   signal,
   eventsWake,
   eventPage,
+  clusterId,
   register,
   beat,
   words,

@@ -11,6 +11,7 @@ import type { ClaimBatch } from './claim/claim-sender.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
 import type { Settings } from './options.js';
 import type { QueueDeps } from './queue-deps.js';
+import { newQueueLoad } from './queue-load.js';
 import type { Route } from './run/handler-context.js';
 import { LeasedJob } from './run/leased-job.js';
 import { Runs, runsOf } from './run/runs.js';
@@ -189,8 +190,13 @@ export function newQueueWorker(queue: string, given: QueueWorkerDeps) {
 
   const emptyWithin = async (ms: number): Promise<boolean> => isEmpty() || emptied.atMost(ms, time);
 
+  const load = newQueueLoad({
+    ...{ routes, handlers: concurrency, time },
+    running: () => runs.running,
+    held: () => inFlight.held,
+  });
   return {
-    ...{ queue, inFlight, runs, claims, versions, pump },
+    ...{ queue, inFlight, runs, claims, versions, pump, load },
     /** No claims while this worker has no registration to claim under. */
     hold(hold: boolean): void {
       onHold = hold;

@@ -128,13 +128,19 @@ export function outbox<Events = Record<string, unknown>>(
   };
 }
 
+const NOT_PUBLISHED = 'nothing was published; use a name such as "order.paid"';
+
 function itemOf(definition: JobDefinition<StoredEvent>, event: OutboxEvent): EnqueueItem {
   if (typeof event !== 'object' || event === null)
     throw invalid(`An event must be an object, not ${shown(event)}. Nothing was published.`);
   checkKnown(event, EVENT, 'An event', 'Nothing was published.');
   const { key, data, version = 1, occurredAt, headers, idempotencyKey } = event;
-  const type = checkType(event.type);
+  const type = checkType(event.type, 'the type of an event', NOT_PUBLISHED);
   checkInteger(version, `version of event "${type}"`, 1, 2 ** 31 - 1);
+  if (data === undefined)
+    throw invalid(
+      `data of event "${type}" is undefined, which JSON cannot hold. Write null. Nothing was published.`,
+    );
   const isDate = occurredAt instanceof Date && !Number.isNaN(occurredAt.getTime());
   if (occurredAt !== undefined && !isDate)
     throw invalid(`occurredAt of event "${type}" must be a valid Date. Nothing was published.`);

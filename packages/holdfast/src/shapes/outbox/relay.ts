@@ -1,16 +1,15 @@
 /**
  * The relay: publishes the events of an outbox, in order per key. The queue gives out one event of a key at a time, so what
- * is here is about faults. An event whose broker does not answer waits, and spends no attempt. A refused one is a dead
- * letter. Before a message is sent after this process stood still, the database is asked whether it still holds the event.
+ * is here is about faults. An event whose broker does not answer waits, and spends no attempt. After this process stood
+ * still it asks the database whether it still holds an event, before it sends it.
  */
 import { DeadLetter, Snooze } from '../../job/errors/errors.js';
-import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { Handling } from '../../worker/handlers.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
-import { type Gate, gateOf, type Pass } from './gate.js';
+import { checkRelay, type Gate, gateOf, type Pass } from './gate.js';
 import { type Message, messageOf, type StoredEvent } from './message.js';
 import type { Outbox } from './outbox.js';
 import { Pulse } from './pulse.js';
@@ -55,7 +54,10 @@ export interface RelayStats {
 export interface Relay {
   /** The sink it publishes to. */
   readonly sink: Sink;
-  /** What it has done since its start, and for whom it waits. */
+  /**
+   * What it has done since its start, and for whom it waits.
+   * @example const { published, downMs } = relay(worker, events, sink).stats();
+   */
   stats(): RelayStats;
 }
 
@@ -68,7 +70,6 @@ const BASE_PAUSE_MS = 100;
 const AWAY_MS = 5_000;
 /** A message that opened a breaker so often, while others got through, is itself at fault: it spends attempts. */
 const OWN_FAULTS = 5;
-/** Messages whose faults are counted. */
 const MAX_SUSPECTS = 10_000;
 /** A broker's word for how long to leave it alone counts up to here. */
 const MAX_RETRY_AFTER_MS = 300_000;
@@ -87,8 +88,7 @@ export function relay<Events>(
   options: RelayOptions = {},
 ): Relay {
   checkKnown(options, OPTIONS, 'relay()', 'No relay was made.');
-  if (typeof sink?.publish !== 'function' || typeof sink.name !== 'string')
-    throw invalid(`The sink of relay() has a name and publish(), not ${shown(sink)}.`);
+  checkRelay(worker, events, sink);
   const { ackTimeout = '10s', maxWait = '1m', maxPause = '10s' } = options;
   const capMs = durationMs(maxPause, 'maxPause', { min: BASE_PAUSE_MS, max: 300_000 });
   const publisher = new Publisher(worker.stopping, events, sink, {

@@ -9,22 +9,30 @@ import { hintQueue } from '../../fleet/wake.js';
 import { partsOf } from '../../holdfast.js';
 import { statesOf } from '../../inspect/job/states.js';
 import { invalid } from '../../job/errors/holdfast-error.js';
-import { checkId, checkIds } from '../../job/id.js';
+import { checkIds } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
+import { checkWorker } from '../../worker/handlers.js';
 import { addService } from '../../worker/services/added.js';
 import { inChunks } from '../../worker/services/service-loop.js';
 import type { Worker } from '../../worker/worker.js';
 import { newDelivering } from './deliver/deliver.js';
 import { newPoster } from './deliver/post.js';
 import { type Deps, deliveryJobs } from './deps.js';
-import { checkOwner, type EndpointOwner } from './endpoint-options.js';
+import type { Endpoints } from './endpoint-methods.js';
+import {
+  checkEndpointId,
+  checkOwner,
+  DEFAULT_CONCURRENCY,
+  type EndpointOwner,
+} from './endpoint-options.js';
 import { endpoints } from './endpoints.js';
 import { checkOptions, type WebhooksOptions } from './options.js';
 import { attempts, prune } from './rows/attempts.js';
 import { enabledLately, own, wake } from './rows/deliveries.js';
-import { sending } from './send.js';
+import { type Sending, sending } from './send.js';
 import { attemptView, type WebhookAttempt } from './views.js';
 
 /** Which attempts are listed. */
@@ -62,11 +70,11 @@ function depsOf(hf: Holdfast, options: WebhooksOptions): Deps {
   if (!parts)
     throw invalid('The first argument of webhooks() must come from holdfast(). Nothing was made.');
   const settings = checkOptions(options);
-  const { schema, pool, log } = parts;
+  const { schema, pool, outside, log } = parts;
   const names = (queue: string) => ({ schema, queue });
   const access: Access = { ...parts, names };
   return {
-    ...{ hf, access, log, settings, pool, ...deliveryJobs(settings) },
+    ...{ hf, access, log, settings, pool, outside, ...deliveryJobs(settings) },
     ...{ names: names(settings.queue), orderedNames: names(settings.ordered) },
   };
 }
@@ -83,12 +91,12 @@ async function wakeLost({ names, orderedNames }: Deps, db: Parameters<typeof wak
   return woken;
 }
 
-/** What `webhooks()` makes. The methods are written out: the compiler drops comments that it infers from other files. */
-export interface Webhooks extends ReturnType<typeof sending> {
+/** What `webhooks()` makes. */
+export interface Webhooks extends Sending {
   /** The queues of the deliveries. */
-  readonly queues: readonly string[];
+  readonly queues: readonly QueueName[];
   /** Endpoints: where webhooks go. */
-  readonly endpoints: ReturnType<typeof endpoints>;
+  readonly endpoints: Endpoints;
   /**
    * Makes the two queues of the deliveries. Those that are there stay as they are.
    * @example await hooks.create();
@@ -127,18 +135,19 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
   const { access, settings, names, orderedNames, deliver, deliverInOrder } = deps;
 
   return {
-    queues: [names.queue, orderedNames.queue] as readonly string[],
+    queues: [names.queue, orderedNames.queue] as readonly QueueName[],
     endpoints: endpoints(deps),
     ...sending(deps),
 
     async create(queue: { readonly failed?: 'hold' | 'free' } = {}): Promise<void> {
       checkKnown(queue, { failed: true }, 'create()', 'No queue was made.');
       const { failed = 'hold' } = queue;
-      await hf.createQueue(names.queue as never, { perKey: 1, fair: true });
+      await hf.createQueue(names.queue as never, { perKey: DEFAULT_CONCURRENCY, fair: true });
       await hf.createQueue(orderedNames.queue as never, { ordering: 'key', deadLetters: failed });
     },
 
     deliver(worker: Worker): Worker {
+      checkWorker(worker, 'The first argument of deliver()', 'No handler was added.');
       const poster = newPoster(settings);
       const handler = newDelivering(deps, poster);
       partsOf(hf)?.onClose(async () => poster.close());
@@ -166,7 +175,7 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
         throw invalid('before must be the `next` of a page. Nothing was read.');
       const found = await ask(access, (db) =>
         attempts(db, names, {
-          endpoint: endpoint === undefined ? null : checkId(endpoint),
+          endpoint: endpoint === undefined ? null : checkEndpointId(endpoint),
           ...{ message: message ?? null, delivered: delivered ?? null, before: before ?? null },
           ...{ limit: most + 1, tenant },
         }),

@@ -9,7 +9,13 @@ import { DeadLetter } from '../../../job/errors/errors.js';
 import { invalid } from '../../../job/errors/holdfast-error.js';
 import { checkKnown, type Known } from '../../../job/options/known-options.js';
 import { headersOf, type Message } from '../message.js';
-import { type Accepted, type PublishOptions, type Sink, Unavailable } from '../sink.js';
+import {
+  type Accepted,
+  checkClient,
+  type PublishOptions,
+  type Sink,
+  Unavailable,
+} from '../sink.js';
 import { Acks, type NatsConnectionLike } from './nats-acks.js';
 import { headerWriter, type NatsHeadersLike } from './nats-headers.js';
 
@@ -85,6 +91,12 @@ export function natsSink(
   client: JetStreamLike | NatsConnectionLike,
   options: NatsSinkOptions,
 ): Sink {
+  checkClient(
+    client,
+    'publish',
+    'natsSink()',
+    'a connection, or what jetstream(connection) returns',
+  );
   checkKnown(options, OPTIONS, 'natsSink()', 'No sink was made.');
   if (typeof options?.headers !== 'function')
     throw invalid('natsSink() needs { headers }, of @nats-io/nats-core. No sink was made.');

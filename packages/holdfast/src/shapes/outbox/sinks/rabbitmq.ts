@@ -7,7 +7,7 @@ import { DeadLetter } from '../../../job/errors/errors.js';
 import { checkInteger } from '../../../job/job.js';
 import { checkKnown, type Known } from '../../../job/options/known-options.js';
 import { headersOf, type Message } from '../message.js';
-import { type PublishOptions, type Sink, Unavailable } from '../sink.js';
+import { checkClient, type PublishOptions, type Sink, Unavailable } from '../sink.js';
 
 /** What the sink calls of a `Connection` of `rabbitmq-client`. */
 export interface RabbitConnectionLike {
@@ -64,6 +64,7 @@ export function rabbitSink(
   connection: RabbitConnectionLike,
   options: RabbitSinkOptions = {},
 ): RabbitSink {
+  checkClient(connection, 'createPublisher', 'rabbitSink()', 'a Connection of rabbitmq-client');
   checkKnown(options, OPTIONS, 'rabbitSink()', 'No sink was made.');
   const { exchange = '', routingKey = ({ type }) => type } = options;
   const maxBytes = checkInteger(options.maxBytes ?? 16 * 1024 * 1024, 'maxBytes', 1, 2 ** 30);
