@@ -1,6 +1,7 @@
 -- Roles with the least that each part of an application needs. Run it after `holdfast migrate`, as the
--- owner of the schema, once per database, and again after a migration that added tables; running it again
--- changes nothing else.
+-- owner of the schema, once per database, and again after a migration that added tables. Running it again changes nothing
+-- else, but takes away what earlier versions of this file gave (the end of the file): stop producers and workers of
+-- version 0.1 before.
 --
 -- The names below are those of a default installation. For another schema replace `holdfast.` and the
 -- schema's name in GRANT USAGE and in the last statement. Queues need nothing of their own: one that exists
@@ -15,7 +16,7 @@ DECLARE
   wanted text;
 BEGIN
   FOREACH wanted IN ARRAY ARRAY['holdfast_producer', 'holdfast_worker', 'holdfast_viewer', 'holdfast_operator',
-    'holdfast_sql_worker'] LOOP
+    'holdfast_sql_worker', 'holdfast_declarer', 'holdfast_pruner'] LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = wanted) THEN
       EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
     END IF;
@@ -24,12 +25,12 @@ END
 $do$;
 
 GRANT USAGE ON SCHEMA holdfast TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator,
-  holdfast_sql_worker;
+  holdfast_sql_worker, holdfast_declarer, holdfast_pruner;
 
 -- What writes and lists call. Everybody may, unless your default privileges say otherwise.
 GRANT EXECUTE ON FUNCTION holdfast.state_fits, holdfast.new_id, holdfast.hash32, holdfast.bucket_of, holdfast.check_job
   TO holdfast_producer, holdfast_worker, holdfast_viewer, holdfast_operator;
-GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue, holdfast.inbox_take_key
+GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue, holdfast.inbox_take_key, holdfast.inbox_take_keys
   TO holdfast_producer, holdfast_worker, holdfast_operator;
 -- Signals to runs of workflows: whoever may enqueue a run may send it signals.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_signal TO holdfast_producer, holdfast_worker, holdfast_operator;
@@ -38,13 +39,13 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_signal TO holdfast_producer, holdfast_w
 GRANT EXECUTE ON FUNCTION holdfast.children_ended, holdfast.wake_run TO holdfast_worker, holdfast_operator;
 
 -- The producer: enqueue() in TypeScript, holdfast.inbox_enqueue() in SQL and `holdfast enqueue`, and nothing else.
--- It reads no payload, and neither claims, changes nor removes a job. It does write idempotency keys, because
--- that is how one key becomes one job.
+-- It reads no payload, and neither claims, changes nor removes a job. It takes idempotency keys by a function, and can
+-- neither read those that stand nor change what they stand for. It knows nothing of schedules, and acts on nothing that the
+-- audit is about.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO holdfast_producer;
 GRANT INSERT ON holdfast.inbox TO holdfast_producer;
 GRANT SELECT (id) ON holdfast.inbox TO holdfast_producer;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_producer;
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_producer;
 
 -- Unique keys: one job for a key, which may replace what a job that still waits is to do.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique TO holdfast_producer;
@@ -54,20 +55,28 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_count_waiting TO holdfast_producer;
 -- What workers have registered, for `strictTypes`.
 GRANT SELECT (handles) ON holdfast.workers TO holdfast_producer;
 
--- Schedules: a job for each tick. Whoever makes one has jobs enqueued into the queue that it names, by a worker of
--- that queue; leave this out for producers that make none. To run one now is for workers: it looks at the last job.
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_producer;
--- To pause, resume or delete one leaves a row in the audit.
-GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_producer;
-
--- Webhooks: sends them, and makes and changes endpoints. It writes secrets and reads none.
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints TO holdfast_producer;
-GRANT INSERT, DELETE, SELECT (id, endpoint_id, kind, expires_at), UPDATE (expires_at) ON holdfast.webhook_secrets
-  TO holdfast_producer;
-GRANT SELECT, INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_producer;
+-- Webhooks: sends them.
+GRANT SELECT ON holdfast.webhook_endpoints TO holdfast_producer;
 
 -- Events: appends to logs.
 GRANT INSERT ON holdfast.event_log TO holdfast_producer;
+
+-- The declarer, beside the producer: a program that declares schedules or endpoints of webhooks. Whoever makes a schedule
+-- reads and changes those of all, and has jobs enqueued into the queue that it names, by a worker of that queue. Grant it
+-- to what deploys, and not to what only enqueues. To run a schedule now is for workers: it looks at the last job.
+GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO holdfast_declarer;
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_declarer;
+-- Endpoints of webhooks. It writes secrets and reads none.
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints TO holdfast_declarer;
+GRANT INSERT, DELETE, SELECT (id, endpoint_id, kind, expires_at), UPDATE (expires_at) ON holdfast.webhook_secrets
+  TO holdfast_declarer;
+GRANT SELECT, INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_declarer;
+-- To pause, resume, delete, disable or rotate one leaves a row in the audit.
+GRANT SELECT (id), INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_declarer;
+
+-- The pruner, beside the operator: deletes finished jobs from the archive for good (`holdfast archive prune`), before their
+-- retention is over. Nobody else may.
+GRANT EXECUTE ON FUNCTION holdfast.inbox_verb_prune_archive_older TO holdfast_pruner;
 
 -- The worker: claims, settles, does maintenance, and enqueues children. It cannot change the settings of a
 -- queue, nor what a finished job left in the archive.
@@ -92,7 +101,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.inbox_claims TO holdfast_worker;
-GRANT SELECT, INSERT, DELETE ON holdfast.inbox_archive TO holdfast_worker;
+GRANT SELECT, INSERT ON holdfast.inbox_archive TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_verb_replay TO holdfast_worker;
 -- Drops what is past the retention and begins new segments, with the rights of the owner.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_prune_archive TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_worker;
@@ -180,8 +190,8 @@ GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_steps, holdfast.inbox_children TO
 GRANT UPDATE (taken_by, check_at) ON holdfast.inbox_signals TO holdfast_operator;
 GRANT USAGE ON SEQUENCE holdfast.inbox_position_seq TO holdfast_operator;
 -- What is discarded or cancelled goes to the archive, and a replay takes it out again.
-GRANT INSERT, DELETE ON holdfast.inbox_archive TO holdfast_operator;
-GRANT INSERT, UPDATE, DELETE ON holdfast.inbox_idempotency TO holdfast_operator;
+GRANT INSERT ON holdfast.inbox_archive TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.inbox_verb_replay TO holdfast_operator;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_enqueue_unique, holdfast.inbox_lock_unique, holdfast.inbox_retake_unique,
   holdfast.inbox_count_waiting TO holdfast_operator;
 -- A replay may be asked to do again what a job has done before. What a job did is known from when it goes to the archive.
@@ -189,6 +199,21 @@ GRANT DELETE, UPDATE (created_at) ON holdfast.inbox_effects TO holdfast_operator
 -- Who did what: when and as whom is not the operator's to say.
 GRANT INSERT (act, queue, jobs, filter, changes, actor, reason) ON holdfast.audit TO holdfast_operator;
 GRANT EXECUTE ON FUNCTION holdfast.count_act(uuid, bigint) TO holdfast_operator;
+
+-- What earlier versions of this file gave, and nobody needs any more.
+REVOKE ALL ON holdfast.schedules, holdfast.audit, holdfast.webhook_secrets, holdfast.webhook_health FROM holdfast_producer;
+REVOKE INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints FROM holdfast_producer;
+DO $do$
+DECLARE
+  queue text;
+BEGIN
+  FOR queue IN SELECT q.name FROM holdfast.queues AS q LOOP
+    EXECUTE format('REVOKE ALL ON holdfast.%I FROM holdfast_producer', queue || '_idempotency');
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON holdfast.%I FROM holdfast_operator', queue || '_idempotency');
+    EXECUTE format('REVOKE DELETE ON holdfast.%I FROM holdfast_worker, holdfast_operator', queue || '_archive');
+  END LOOP;
+END
+$do$;
 
 -- The queues that are there already: whoever holds something of inbox holds the same of them. createQueue and
 -- `holdfast queues create` do this for each new one. Column by column and table by table, which ALTER DEFAULT

@@ -1430,6 +1430,8 @@ $function$;
 CREATE OR REPLACE FUNCTION holdfast.inbox_take_key(idempotency_key text, id uuid, type text, payload jsonb)
  RETURNS uuid
  LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   print bytea := sha256(convert_to(type || E'\n' || payload::text, 'UTF8'));
@@ -1451,6 +1453,46 @@ BEGIN
       USING ERRCODE = 'HF003', HINT = 'Use a new key for new work, or enqueue exactly what was enqueued before.';
   END IF;
   RETURN held.job_id;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_take_keys(the_keys text[], the_ids uuid[], the_prints bytea[], despite_mismatch boolean)
+ RETURNS TABLE(held_key text, held_job uuid, held_print bytea)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_nestloop TO 'off'
+AS $function$
+DECLARE
+  keys text[];
+  jobs uuid[];
+  prints bytea[];
+  mismatch boolean;
+BEGIN
+  WITH wanted AS MATERIALIZED (
+    SELECT w.* FROM unnest(the_keys, the_ids, the_prints) WITH ORDINALITY AS w(key, job_id, print, nth)
+  ), taken AS (
+    INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+    SELECT DISTINCT ON (w.key) w.key, w.job_id, w.print,
+      now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+    FROM wanted AS w
+    ORDER BY w.key, w.nth
+    ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+      SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+             CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+             CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
+      FROM (SELECT k.expires_at <= now()
+              AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = k.job_id)) AS t(lapsed))
+    RETURNING k.key, k.job_id, k.fingerprint
+  )
+  SELECT array_agg(t.key), array_agg(t.job_id), array_agg(t.fingerprint),
+    EXISTS (SELECT FROM wanted AS w JOIN taken AS h ON h.key = w.key WHERE w.print <> h.fingerprint)
+  INTO keys, jobs, prints, mismatch
+  FROM taken AS t;
+  IF mismatch AND NOT despite_mismatch THEN
+    DELETE FROM holdfast.inbox_idempotency AS k WHERE k.key = ANY (the_keys) AND k.job_id = ANY (the_ids);
+  END IF;
+  RETURN QUERY SELECT h.key, h.job_id, h.print FROM unnest(keys, jobs, prints) AS h(key, job_id, print);
 END
 $function$;
 
@@ -2595,6 +2637,34 @@ WHERE pg_notification_queue_usage() < 0.5
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_prune_archive_older(the_older_ms bigint, the_most integer)
+ RETURNS TABLE(jobs_found bigint, pruned bigint)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR jobs_found, pruned IN
+
+WITH old AS MATERIALIZED (
+  SELECT a.ctid AS place FROM holdfast.inbox_archive AS a
+  WHERE a.completed_at < now() - the_older_ms::bigint * interval '1 millisecond'
+  LIMIT the_most::integer
+), gone AS (
+  DELETE FROM holdfast.inbox_archive AS a
+  WHERE a.ctid = ANY (ARRAY(SELECT o.place FROM old AS o))
+    -- Checked again: each segment has such a place, and it may have been taken by another row since.
+    AND a.completed_at < now() - the_older_ms::bigint * interval '1 millisecond'
+  RETURNING 1
+)
+SELECT (SELECT count(*) FROM old) AS found, (SELECT count(*) FROM gone) AS pruned
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.inbox_verb_recover(the_most integer, the_recoverer text, the_space integer, the_first_page text, the_page_behind text, the_left_types text[])
  RETURNS TABLE(id uuid, status holdfast.inbox_status, crashes integer, lease_generation bigint, run_at timestamp with time zone, partition_bucket integer, untold text)
  LANGUAGE plpgsql
@@ -2737,6 +2807,94 @@ WHERE i.id = ANY (the_ids::uuid[])
     AND i.claimed_by = the_worker::text
     AND i.status = 'processing'
     AND i.lease_expires_at > statement_timestamp()
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION holdfast.inbox_verb_replay(the_places tid[], the_ids uuid[], the_completed boolean, is_restore boolean)
+ RETURNS TABLE(id uuid, key_taken boolean, moved boolean)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+  FOR id, key_taken, moved IN
+
+WITH wanted AS MATERIALIZED (
+  SELECT a.ctid AS place, a.id, a.type, a.payload, a.created_at, a.idempotency_key
+  FROM holdfast.inbox_archive AS a
+  -- By place, because the archive has no index that finds single rows fast. Each segment has such a place, so the id
+  -- decides.
+  WHERE a.ctid = ANY (the_places::tid[]) AND a.id = ANY (the_ids::uuid[])
+    AND (the_completed::boolean OR a.status <> 'completed')
+    AND (NOT is_restore::boolean OR a.status = 'dead_letter')
+    AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = a.id)
+), held AS MATERIALIZED (
+  SELECT k.key, k.job_id
+  FROM holdfast.inbox_idempotency AS k
+  WHERE k.key = ANY (ARRAY(SELECT w.idempotency_key FROM wanted AS w WHERE w.idempotency_key IS NOT NULL))
+), kept AS (
+  INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
+  SELECT DISTINCT ON (w.idempotency_key) w.idempotency_key, w.id,
+    sha256(convert_to(w.type || E'\n' || w.payload::text, 'UTF8')),
+    now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
+  FROM wanted AS w
+  LEFT JOIN held AS h ON h.key = w.idempotency_key
+  WHERE w.idempotency_key IS NOT NULL
+  -- Of several jobs of one key, the one for which it stands, else the last.
+  ORDER BY w.idempotency_key, h.job_id IS NOT DISTINCT FROM w.id DESC, w.created_at DESC, w.id DESC
+  ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
+    SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
+           CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
+           CASE WHEN lapsed OR k.job_id = excluded.job_id
+             THEN greatest(excluded.expires_at, k.expires_at) ELSE k.expires_at END
+    FROM (SELECT k.job_id <> excluded.job_id AND k.expires_at <= now()
+            AND NOT EXISTS (SELECT FROM holdfast.inbox AS j WHERE j.id = k.job_id)) AS t(lapsed))
+  RETURNING k.key, k.job_id
+), verdict AS MATERIALIZED (
+  SELECT w.place, w.id, coalesce(k.job_id <> w.id, false) AS key_taken
+  FROM wanted AS w
+  LEFT JOIN kept AS k ON k.key = w.idempotency_key
+), gone AS (
+  DELETE FROM holdfast.inbox_archive AS a
+  WHERE a.ctid = ANY (ARRAY(SELECT v.place FROM verdict AS v WHERE NOT v.key_taken))
+    AND a.id = ANY (ARRAY(SELECT v.id FROM verdict AS v WHERE NOT v.key_taken))
+  RETURNING a.*
+), placed AS MATERIALIZED (
+  SELECT g.*, nextval('holdfast.inbox_position_seq') AS position
+  FROM (SELECT * FROM gone ORDER BY created_at, id) AS g
+), written AS (
+  INSERT INTO holdfast.inbox (id, position, created_at, status, available_at, partition_bucket, max_attempts, version,
+    priority, parked, attempts, lease_generation, type, partition_key, payload, headers, idempotency_key,
+    last_error, history, group_key, unique_key)
+  SELECT p.id, p.position, p.created_at, CASE WHEN is_restore THEN 'dead_letter' ELSE 'pending' END::holdfast.inbox_status,
+    CASE WHEN is_restore THEN 'infinity'
+      WHEN p.status = 'cancelled' THEN greatest(statement_timestamp(), (p.history #>> '{-1,due}')::timestamptz)
+      ELSE statement_timestamp() END,
+    holdfast.bucket_of(coalesce(CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.partition_key)),
+    p.max_attempts, p.version,
+    p.priority, is_restore, CASE WHEN is_restore THEN p.attempts ELSE 0 END, p.lease_generation, p.type, p.partition_key, p.payload, p.headers, p.idempotency_key,
+    p.last_error,
+    CASE WHEN is_restore THEN p.history ELSE jsonb_path_query_array(
+      coalesce(p.history, '[]') || jsonb_build_object('attempt', p.attempts, 'at', now(), 'worker', NULL,
+        'outcome', 'replayed', 'was', CASE p.status WHEN 'dead_letter' THEN 'discarded' ELSE p.status::text END),
+      '$[last-19 to last]') END,
+    -- The queue may have no groups any more.
+    CASE WHEN q.ordering = 'turns' THEN p.group_key END, p.unique_key
+  FROM placed AS p
+  JOIN holdfast.queues AS q ON q.name = 'inbox'
+  ORDER BY p.position
+)
+SELECT v.id, v.key_taken, g.id IS NOT NULL AND coalesce((
+    -- Called once, and only if one of them has such a key.
+    SELECT CASE WHEN count(*) > 0 THEN holdfast.inbox_retake_unique(array_agg(u.type ORDER BY u.created_at, u.id),
+      array_agg(u.unique_key ORDER BY u.created_at, u.id), array_agg(u.id ORDER BY u.created_at, u.id)) END
+    FROM gone AS u WHERE u.unique_key IS NOT NULL), true) AS moved
+FROM verdict AS v
+LEFT JOIN gone AS g ON g.id = v.id
   LOOP
     RETURN NEXT;
   END LOOP;
@@ -4415,6 +4573,14 @@ REVOKE ALL ON FUNCTION holdfast.inbox_retake_unique(text[],text[],uuid[]) FROM P
 
 REVOKE ALL ON FUNCTION holdfast.inbox_signal(uuid,text,jsonb,text,boolean,text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION holdfast.inbox_take_key(text,uuid,text,jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_take_keys(text[],uuid[],bytea[],boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_verb_prune_archive_older(bigint,integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION holdfast.inbox_verb_replay(tid[],uuid[],boolean,boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION holdfast.inbox_wake() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION holdfast.limits_changed() FROM PUBLIC;
@@ -4534,6 +4700,7 @@ INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (10, 'projectio
 INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (11, 'webhooks', 1);
 
 INSERT INTO holdfast.functions (name, checksum) VALUES ('allow', 'abe886d5c296accd');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('archive-verbs', 'e20ff519a3d2e087');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('arrive', '62eb776c5351c1b9');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('audit', 'cdd9def4e6d0cc9b');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d92cc4d7');
@@ -4583,7 +4750,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', 'af44d2ffdce0d
 INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf4816e87');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '40b163e9960b650a');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '6f4f053f995cf13f');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '0e764918541a0aa7');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b351ed7e4');

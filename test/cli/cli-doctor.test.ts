@@ -213,6 +213,7 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'maintenance lock',
       'limit lock',
       'unhandled',
+      'stopped',
       'schedules',
       'sequence',
       'buckets',
@@ -222,8 +223,11 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'expired leases',
       'dead letters',
       'workers',
+      'vanished workers',
       'leaked handlers',
       'refused outcomes',
+      'payloads in logs',
+      'WAL',
     ]),
   );
 });
@@ -235,7 +239,7 @@ test('a count that is an estimate is called so', async () => {
   const queues = seen.queues.map((one) => ({
     queue: { ...one.queue, paused: true, maxPending: 10 },
     counts: { ...one.counts, pending: 70_000, approximate: true },
-    rate: one.rate,
+    ...{ rate: one.rate, stoppedMs: null },
   }));
   const texts = judgeQueues({ ...seen, queues }, LIMITS).map(({ text }) => text);
   expect(texts).toContain('The queue "inbox" is paused with about 70,000 jobs waiting.');
@@ -952,8 +956,8 @@ test('an ordinary user does not take a transaction of somebody else for a forgot
 
 test('the fix of buckets leaves jobs with a group where they are', () => {
   const wrong = (bucketOf('a') + 1) % 1024;
-  const row = { id: 'x', partitionKey: 'a', groupKey: null, partitionBucket: wrong };
-  expect(judgeBuckets({ schema: 'holdfast', queue: 'fair' }, true, [row]).fix).toContain(
+  const row = { id: 'x', partitionKey: 'a', groupKey: null, partitionBucket: wrong, createdMs: 0 };
+  expect(judgeBuckets({ schema: 'holdfast', queue: 'fair' }, true, [row])[0]?.fix).toContain(
     'WHERE partition_bucket <> holdfast.bucket_of(coalesce(group_key, partition_key))',
   );
 });

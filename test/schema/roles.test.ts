@@ -3,7 +3,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import {
   type DeadJob,
   DeadLetter,
@@ -18,6 +18,7 @@ import { complete } from '../../packages/holdfast/src/settle/complete.js';
 import { deadLetter } from '../../packages/holdfast/src/settle/dead-letter.js';
 import { age, archiveJobs, segments } from '../support/archive.js';
 import { claimAs, heldOf } from '../support/claiming.js';
+import { call } from '../support/cli-run.js';
 import { INBOX, testDatabase } from '../support/database.js';
 import { testRoles } from '../support/roles.js';
 import { until } from '../support/until.js';
@@ -29,7 +30,13 @@ const tag = randomBytes(4).toString('hex');
 const work = job<{ n?: number }>('work', { retry: () => 0 });
 const DENIED = '42501';
 
-const { members } = testRoles(db);
+const { members, role } = testRoles(db);
+
+/** The user gets what `beside` has, for one test. */
+async function alsoAs(user: string, beside: 'declarer' | 'pruner'): Promise<void> {
+  await db.rows(`GRANT ${role(beside)} TO ${user}`);
+  onTestFinished(async () => void (await db.rows(`REVOKE ${role(beside)} FROM ${user}`)));
+}
 
 beforeEach(async () => {
   for (const table of [
@@ -77,6 +84,23 @@ const OWNERS_ONLY = [
   `UPDATE holdfast.queues SET paused = true`,
   `INSERT INTO holdfast.queues (name) VALUES ('mine')`,
   `INSERT INTO holdfast.migrations (id, name, breaks_before) VALUES (99, 'x', 99)`,
+];
+
+/** It would read payloads, send other jobs than were meant, or say what nobody did. */
+const NOT_A_PRODUCERS = [
+  'SELECT payload FROM holdfast.schedules',
+  'SELECT name FROM holdfast.schedules',
+  `UPDATE holdfast.schedules SET payload = '{}'`,
+  'DELETE FROM holdfast.schedules',
+  'SELECT key FROM holdfast.inbox_idempotency',
+  'UPDATE holdfast.inbox_idempotency SET job_id = gen_random_uuid()',
+  'DELETE FROM holdfast.inbox_idempotency',
+  `INSERT INTO holdfast.inbox_idempotency (key, job_id, fingerprint) VALUES ('k', gen_random_uuid(), '')`,
+  `INSERT INTO holdfast.audit (act, reason) VALUES ('retry', 'made up')`,
+  'SELECT id FROM holdfast.audit',
+  `UPDATE holdfast.webhook_endpoints SET url = 'https://mine.example'`,
+  `SELECT holdfast.inbox_verb_prune_archive_older(0, 1)`,
+  `SELECT holdfast.inbox_verb_replay('{}', '{}', true, false)`,
 ];
 
 describe('the producer', () => {
@@ -132,8 +156,11 @@ describe('the producer', () => {
     ]);
   });
 
-  test('makes schedules, and the worker writes their ticks', async () => {
-    const { hf } = members.producer;
+  test('that declares makes schedules, and the worker writes their ticks', async () => {
+    const { hf, user } = members.producer;
+    const declares = () => hf.schedule('a', { every: '1h', job: work, payload: { n: 0 } });
+    await expect(declares()).rejects.toMatchObject({ code: DENIED });
+    await alsoAs(user, 'declarer');
     await hf.schedule('a', { every: '1h', job: work, payload: { n: 0 } });
     await expect(hf.schedules.runNow('a')).rejects.toMatchObject({ code: DENIED });
     await members.worker.hf.schedules.runNow('a');
@@ -191,6 +218,7 @@ describe('the producer', () => {
       'SELECT payload FROM holdfast.inbox_archive',
       'SELECT value FROM holdfast.inbox_effects',
       'SELECT id FROM holdfast.workers',
+      ...NOT_A_PRODUCERS,
       `SELECT setval('holdfast.inbox_position_seq', 1)`,
       ...OWNERS_ONLY,
     ]);
@@ -385,6 +413,9 @@ describe('the operator', () => {
       `UPDATE holdfast.queues SET archive_retention = '0'`,
       'DELETE FROM holdfast.queues',
       `UPDATE holdfast.inbox_archive SET status = 'cancelled'`,
+      'DELETE FROM holdfast.inbox_archive',
+      'SELECT holdfast.inbox_verb_prune_archive_older(0, 1)',
+      'DELETE FROM holdfast.inbox_idempotency',
       `UPDATE holdfast.inbox SET lease_expires_at = now()`,
       `INSERT INTO holdfast.workers (id) VALUES ('x')`,
       'DELETE FROM holdfast.workers',
@@ -400,6 +431,22 @@ describe('the operator', () => {
     await expect(hf.configureQueue('inbox', { archiveRetention: '1d' })).rejects.toMatchObject(
       refused,
     );
+  });
+});
+
+describe('the pruner', () => {
+  test('deletes from the archive for good, which an operator may not by itself', async () => {
+    const { url, user } = members.operator;
+    await archiveJobs(db, 2);
+    await db.rows(`UPDATE holdfast.inbox_archive SET completed_at = now() - interval '2 days'`);
+    const prune = () => call(['archive', 'prune', '--older', '1d', '--yes', '--url', url]);
+    const refused = await prune();
+    expect(refused).toMatchObject({ code: 1 });
+    expect(refused.err).toContain(`GRANT holdfast_pruner TO ${user};`);
+    expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toHaveLength(2);
+    await alsoAs(user, 'pruner');
+    expect(await prune()).toMatchObject({ code: 0, out: expect.stringContaining('2 pruned') });
+    expect(await db.rows('SELECT id FROM holdfast.inbox_archive')).toEqual([]);
   });
 });
 
@@ -432,8 +479,9 @@ describe('the audit', () => {
       ]);
   });
 
-  test('has the acts of a producer on its schedules', async () => {
+  test('has the acts of a producer that declares on its schedules', async () => {
     const { hf, user } = members.producer;
+    await alsoAs(user, 'declarer');
     await hf.schedule('nightly', { every: '1d', job: work, payload: {} });
     await hf.schedules.pause('nightly', { reason: 'a holiday' });
     const [act] = (await members.viewer.hf.audit({ act: 'pause_schedule' })).acts;

@@ -10,6 +10,9 @@ import { quietLogger } from './logger.js';
 
 export const ROLES = ['producer', 'worker', 'viewer', 'operator'] as const;
 export type RoleName = (typeof ROLES)[number];
+/** Without a user of its own. */
+const BESIDE = ['sql_worker', 'declarer', 'pruner'] as const;
+type Beside = (typeof BESIDE)[number];
 
 export interface Member {
   readonly user: string;
@@ -22,7 +25,7 @@ export interface Roles {
   readonly members: Readonly<Record<RoleName, Member>>;
   /** The file, with the names of these roles. */
   readonly sql: string;
-  readonly role: (name: RoleName | 'sql_worker') => string;
+  readonly role: (name: RoleName | Beside) => string;
 }
 
 /** Roles belong to the server: two files that run at once need names of their own, by `prefix`. */
@@ -36,11 +39,11 @@ export function testRoles(
   const tag = randomBytes(4).toString('hex');
   const file = readFileSync(new URL('../../docs/roles.sql', import.meta.url), 'utf8');
   const sql = file.replaceAll(
-    /\bholdfast_(?=producer|worker|viewer|operator|sql_worker)/g,
+    /\bholdfast_(?=producer|worker|viewer|operator|sql_worker|declarer|pruner)/g,
     `${prefix}_`,
   );
   const members = {} as Record<RoleName, Member>;
-  const role = (name: RoleName | 'sql_worker') => `${prefix}_${name}`;
+  const role = (name: RoleName | Beside) => `${prefix}_${name}`;
   beforeAll(async () => {
     await before();
     await db.rows(sql);
@@ -65,7 +68,7 @@ export function testRoles(
       await asAdmin((client) => client.query(`DROP ROLE ${user}`));
     }
     // They go when no other database has granted them anything.
-    for (const name of [...ROLES, 'sql_worker'] as const) {
+    for (const name of [...ROLES, ...BESIDE]) {
       await db.rows(`DROP OWNED BY ${role(name)}`);
       await asAdmin((client) => client.query(`DROP ROLE ${role(name)}`)).catch(() => undefined);
     }

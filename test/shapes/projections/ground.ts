@@ -1,5 +1,6 @@
 /** What the tests of projections share: a log of orders, a projection of what was paid, and SQL that says the same. */
 import {
+  type ApplyByType,
   type EventLog,
   eventLog,
   type LoggedEvent,
@@ -32,7 +33,11 @@ FROM holdfast.event_log WHERE stream = 'orders' AND type = 'order.paid' GROUP BY
 
 export const MODEL = 'SELECT key, cents, events, line FROM order_totals.totals ORDER BY key';
 
-export const totalsOf = (log: EventLog, more: Partial<ProjectionOptions> = {}): Projection =>
+type More = Partial<Pick<ProjectionOptions, 'version' | 'shards' | 'page' | 'promote'>> & {
+  readonly on?: ApplyByType;
+};
+
+export const totalsOf = (log: EventLog, more: More = {}): Projection =>
   projection('order_totals', {
     ...{ log, shards: 4 },
     create: (tx) => tx.query(TOTALS),

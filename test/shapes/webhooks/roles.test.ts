@@ -1,5 +1,5 @@
 /** docs/roles.sql and webhooks: each role can do its part, and only workers read secrets. */
-import { expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { webhooks } from '../../../packages/holdfast/src/shapes/webhooks/index.js';
 import { testDatabase } from '../../support/database.js';
 import { testRoles } from '../../support/roles.js';
@@ -10,7 +10,9 @@ import { testReceivers, verifies } from './support/receivers.js';
 const db = testDatabase();
 const start = testWorkers();
 const receiver = testReceivers();
-const { members } = testRoles(db, { prefix: 'holdfast_hooks' });
+const { members, role } = testRoles(db, { prefix: 'holdfast_hooks' });
+/** What a producer needs beside to make endpoints. */
+beforeAll(() => db.rows(`GRANT ${role('declarer')} TO ${members.producer.user}`));
 const LOCAL = { allow: ['127.0.0.0/8'], allowHttp: true, retry: [] };
 const DENIED = { code: '42501' };
 const endpoint = {

@@ -35,7 +35,8 @@ const FIXES: Readonly<Record<string, string>> = {
     'somebody holds a lock that it needs; `holdfast doctor` says who, with the statement to end it',
   '57014':
     'it took longer than a question may, or somebody cancelled it; `holdfast doctor` says what slows the server down, and a filter makes a list shorter',
-  '25006': 'the server is a read-only replica: connect to the primary',
+  '25006':
+    'the session may only read: the server is a replica, so connect to the primary; or default_transaction_read_only is on, and `holdfast doctor` says for whom',
 };
 
 /** One code for three limits; a server that speaks another language gets the general text. */

@@ -27,7 +27,10 @@ export async function missingGrantFix(
   if ((cause as { code?: unknown } | null)?.code !== '42501' || !session || !role) return undefined;
   try {
     const rights = await session.read((db) => rightsOf(db, session.schema, role));
-    if (rights.missing.length === 0) return undefined;
+    if (rights.missing.length === 0)
+      return command.words.at(-1) === 'prune'
+        ? `run node_modules/holdfast/dist/roles.sql as the owner of the schema, then GRANT holdfast_pruner TO ${rights.user};`
+        : undefined;
     return `connect as another user, or as the owner of the schema: ${grantFix(session.schema, role, rights)}`;
   } catch {
     // The refusal itself is the news.

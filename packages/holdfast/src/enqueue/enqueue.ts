@@ -1,7 +1,6 @@
 /**
  * Enqueue: check everything first, then write once. A refused item leaves nothing behind, and the caller's transaction
- * usable. Where an idempotency key stands for other work, the statement writes no job, and the keys that it took are
- * released before the error is thrown. The ids come back in the order of the items. After a connection error nobody knows
+ * usable. Where an idempotency key stands for other work, the statement writes no job and takes no key. The ids come back in the order of the items. After a connection error nobody knows
  * whether the jobs were written: calling again with the same idempotency keys is safe.
  */
 import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
@@ -21,7 +20,7 @@ import { encodePayload } from '../job/payload.js';
 import { uuidv7 } from '../job/uuid.js';
 import type { Names } from '../postgres/names.js';
 import type { Executor } from '../postgres/queryable.js';
-import { dropKeys, insert, insertWithKeys, type NewJob } from './insert.js';
+import { insert, insertWithKeys, type NewJob } from './insert.js';
 import { insertFolded } from './unique.js';
 
 /** The job that an enqueue wrote or found. */
@@ -40,8 +39,6 @@ export interface EnqueueLimits {
   readonly maxPayloadBytes: number;
   /** What to do if the job with this idempotency key has another type or payload. */
   readonly onMismatch: 'error' | 'existing';
-  /** Whether the caller rolls back when this throws; then nothing has to be taken back here. */
-  readonly rolledBack?: boolean;
 }
 
 const UNDONE = 'Nothing was enqueued.';
@@ -209,8 +206,6 @@ async function writePlain(
   const outcomes = await insertWithKeys(db, names, jobs, despite);
   const wrong = outcomes.findIndex((outcome) => outcome.mismatch);
   if (wrong >= 0 && !despite) {
-    const taken = jobs.filter((job, index) => outcomes[index]?.id === job.id);
-    if (taken.length > 0 && !limits.rolledBack) await dropKeys(db, names, taken);
     throw new HoldfastError(
       'IDEMPOTENCY_MISMATCH',
       `The idempotency key ${JSON.stringify(jobs[wrong]?.idempotencyKey)} already stands for job ` +

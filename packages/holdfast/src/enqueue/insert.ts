@@ -1,9 +1,9 @@
 /**
  * The statements behind enqueue. `insertUsual` writes one job that is due now and has no headers, group or limit key: as
  * cheap as an INSERT gets, also for a driver that plans it anew each time. `insertJob` writes any other one, `insertJobs`
- * many. `insertKeyed` writes jobs of which some have an idempotency key: it takes or finds the key's row first, and writes
- * the jobs that took theirs, or none if a key stands for other work. The row's unique index decides a race: later producers
- * wait for the first one's commit and get its job. Keys are taken in their own order, so that bulk calls cannot deadlock.
+ * many. `insertKeyed` writes jobs of which some have an idempotency key: a function of the schema takes or finds the key's row
+ * first, and the jobs that took theirs are written, or none if a key stands for other work. The row's unique index decides a
+ * race: later producers wait for the first one's commit and get its job.
  *
  * All name `parked`: by that the table knows that everything is checked and filled in. Columns and parameters are text, so
  * the statements mean the same through any driver.
@@ -93,20 +93,14 @@ export const insertKeyed = statement({
 WITH input AS MATERIALIZED (
   SELECT i.*, sha256(convert_to(i.type || E'\\n' || i.payload::text, 'UTF8')) AS fingerprint
   FROM (${input({ keyed: true })}) AS i
-), held AS (
-  INSERT INTO holdfast.inbox_idempotency AS k (key, job_id, fingerprint, expires_at)
-  SELECT DISTINCT ON (j.idempotency_key) j.idempotency_key, j.id, j.fingerprint,
-    now() + (SELECT q.idempotency_retention FROM holdfast.queues AS q WHERE q.name = 'inbox')
-  FROM input AS j
-  WHERE j.idempotency_key IS NOT NULL
-  ORDER BY j.idempotency_key, j.ordinal
-  ON CONFLICT (key) DO UPDATE SET (job_id, fingerprint, expires_at) = (
-    SELECT CASE WHEN lapsed THEN excluded.job_id ELSE k.job_id END,
-           CASE WHEN lapsed THEN excluded.fingerprint ELSE k.fingerprint END,
-           CASE WHEN lapsed THEN excluded.expires_at ELSE k.expires_at END
-    FROM (SELECT k.expires_at <= now()
-            AND NOT EXISTS (SELECT FROM holdfast.inbox AS i WHERE i.id = k.job_id)) AS t(lapsed))
-  RETURNING k.key, k.job_id, k.fingerprint
+), held AS MATERIALIZED (
+  SELECT t.held_key AS key, t.held_job AS job_id, t.held_print AS fingerprint
+  FROM (
+    SELECT array_agg(j.idempotency_key ORDER BY j.ordinal) AS keys, array_agg(j.id ORDER BY j.ordinal) AS ids,
+      array_agg(j.fingerprint ORDER BY j.ordinal) AS prints
+    FROM input AS j WHERE j.idempotency_key IS NOT NULL
+  ) AS a
+  CROSS JOIN LATERAL holdfast.inbox_take_keys(a.keys, a.ids, a.prints, $15::boolean) AS t
 ), verdict AS MATERIALIZED (
   SELECT j.ordinal, coalesce(h.job_id, j.id) AS id, coalesce(h.job_id <> j.id, false) AS deduplicated,
     coalesce(h.fingerprint <> j.fingerprint, false) AS mismatch
@@ -128,15 +122,6 @@ SELECT v.id::text AS id, v.deduplicated::text AS deduplicated, v.mismatch::text 
 FROM verdict AS v
 ORDER BY v.ordinal`,
   columns: { id: text, deduplicated: text, mismatch: text },
-});
-
-export const releaseKeys = statement({
-  name: 'release_keys',
-  text: `
-DELETE FROM holdfast.inbox_idempotency AS k
-USING unnest($2::text::text[]) AS mine(key)
-WHERE k.key = mine.key AND k.job_id = ANY ($1::text::uuid[])`,
-  columns: {},
 });
 
 export function columnsOf(jobs: readonly NewJob[]): string[] {
@@ -207,10 +192,4 @@ export async function insertWithKeys(
     deduplicated: row.deduplicated === 'true',
     mismatch: row.mismatch === 'true',
   }));
-}
-
-/** Lets go of the keys that were taken for jobs that were then not written. */
-export async function dropKeys(db: Executor, names: Names, jobs: readonly NewJob[]): Promise<void> {
-  const keys = jobs.map((job) => job.idempotencyKey).filter((key) => key !== null);
-  await db.run(releaseKeys, names, [plainArray(jobs.map((job) => job.id)), textArray(keys)]);
 }

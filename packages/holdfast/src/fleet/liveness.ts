@@ -68,6 +68,8 @@ export const markWatched = (db: Executor, names: Names, workerId: string, watche
 
 export interface Check {
   readonly epoch: number;
+  /** The database's clock. */
+  readonly nowMs: number;
   /** A heartbeat was counted. */
   readonly beat: boolean;
   /** How the registry calls the watcher itself; null when it does not know it. */
@@ -87,7 +89,8 @@ export const checkOthers = statement({
   text: `
 WITH beat AS (
   UPDATE holdfast.workers AS w
-  SET last_seen_at = now(), metadata = $4::text::jsonb
+  SET last_seen_at = now(),
+    metadata = $4::text::jsonb || jsonb_build_object('databaseRole', current_user)
   -- The look must not wait for a row that somebody has locked; the next look tries again.
   WHERE w.ctid = (
     SELECT o.ctid FROM holdfast.workers AS o
@@ -103,13 +106,20 @@ WITH beat AS (
 ), free AS MATERIALIZED (
   SELECT w.id FROM watched AS w WHERE pg_try_advisory_xact_lock($2::integer, w.lock_key)
 )
-SELECT f.epoch,
+SELECT f.epoch, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms,
   (SELECT count(*) > 0 FROM beat) AS beat,
   (SELECT w.status FROM holdfast.workers AS w WHERE w.id = $1::text) AS status,
   (SELECT count(*)::integer FROM holdfast.workers AS w WHERE w.status <> 'dead') AS members,
   (SELECT coalesce(jsonb_agg(free.id), '[]') FROM free) AS free
 FROM holdfast.fleet AS f`,
-  columns: { epoch: int8, beat: bool, status: text.orNull, members: int4, free: json },
+  columns: {
+    epoch: int8,
+    now_ms: int8,
+    beat: bool,
+    status: text.orNull,
+    members: int4,
+    free: json,
+  },
 });
 
 /** One check; the locks that it could take are released with it. With metadata it is also the heartbeat. */

@@ -33,7 +33,9 @@ export const registerWorker = statement({
   name: 'register_worker',
   text: `
 INSERT INTO holdfast.workers (id, status, last_seen_at, started_at, lock_key, handles, metadata, workflows)
-VALUES ($1::text, 'alive', now(), now(), $2::integer, $3::text::jsonb, $4::text::jsonb, $5::text::jsonb)
+VALUES ($1::text, 'alive', now(), now(), $2::integer, $3::text::jsonb,
+  -- The doctor compares the rights of this role.
+  $4::text::jsonb || jsonb_build_object('databaseRole', current_user), $5::text::jsonb)
 -- The same worker again, after an answer that got lost.
 ON CONFLICT (id) DO UPDATE SET last_seen_at = now(), started_at = now()
 RETURNING id`,

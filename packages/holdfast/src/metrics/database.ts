@@ -2,7 +2,7 @@
  * The gauges that come from the database, read at a scrape and not before. One reading serves all scrapes within `freshMs`.
  * When the database does not answer in time, nothing of an earlier reading is shown: only `holdfast_database_up` is left,
  * at 0, and what this process has counted. One that answers, but not with the figures of a queue (its table is locked, a
- * right is missing), is up; `holdfast_scrape_error` says why.
+ * right is missing, they take too long), is up; `holdfast_scrape_error` says why.
  */
 import type { Gauges } from '../inspect/queue/gauges.js';
 import { isOutage } from '../postgres/connect/transient.js';
@@ -11,6 +11,8 @@ import type { Families, NumberCell, Registry } from './registry.js';
 
 interface DatabaseOptions {
   readonly read: () => Promise<Gauges>;
+  /** Resolves if the database answers a small question. */
+  readonly answers: () => Promise<unknown>;
   readonly freshMs: number;
   readonly timeoutMs: number;
 }
@@ -57,7 +59,7 @@ export class DatabaseGauges {
 
   /** What is still under way from an earlier scrape is not asked a second time beside it. */
   async #ask(): Promise<Gauges | ScrapeError> {
-    if (this.#underWay) return NO_ANSWER;
+    if (this.#underWay) return this.#slow();
     this.#underWay = true;
     const answer = this.#options
       .read()
@@ -65,7 +67,16 @@ export class DatabaseGauges {
       .finally(() => {
         this.#underWay = false;
       });
-    return (await within(this.#options.timeoutMs, answer)) ?? NO_ANSWER;
+    return (await within(this.#options.timeoutMs, answer)) ?? this.#slow();
+  }
+
+  /** The figures take too long. A database that still answers is up. */
+  async #slow(): Promise<ScrapeError> {
+    const asked = this.#options.answers().then(
+      () => true,
+      () => false,
+    );
+    return (await within(SMALL_MS, asked)) ? { name: 'slow', up: true } : NO_ANSWER;
   }
 
   /** Cells are added to: beyond a number of queues or types they share one. */
@@ -105,6 +116,8 @@ export class DatabaseGauges {
       families.jobs_processing.at(queue).add(one.processing);
       families.jobs_expired.at(queue).add(one.expired);
       families.jobs_dead_letter.at(queue).add(one.deadLetters);
+      families.jobs_on_hold.at(queue).add(one.onHold);
+      largest(families.queue_stopped_seconds.at(queue), one.stoppedMs / 1000);
       largest(families.oldest_pending_age_seconds.at(queue), one.oldestPendingMs / 1000);
       largest(families.jobs_estimated.at(queue), one.estimated ? 1 : 0);
       largest(families.schedule_overdue_seconds.at(queue), one.scheduleOverdueMs / 1000);
@@ -159,5 +172,8 @@ function scrapeError(error: unknown): ScrapeError {
   if (typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)) return { name: code, up: true };
   return { name: 'other', up: false };
 }
+
+/** For a small question. */
+const SMALL_MS = 1_000;
 
 const NO_ANSWER: ScrapeError = { name: 'no_answer', up: false };

@@ -14,6 +14,8 @@ export interface MetricsSource {
   onEvent(listener: (event: WorkerEvent) => void): () => void;
   /** As `hf.gauges()`. */
   gauges(): Promise<Gauges>;
+  /** As `hf.migrationStates()`. Asked when the gauges take too long: it tells a slow database from one that is away. */
+  migrationStates?(): Promise<unknown>;
 }
 
 /** What a metrics endpoint reads. */
@@ -51,6 +53,7 @@ export function collectInto(registry: Registry, source: MetricsSource, options: 
       ? null
       : new DatabaseGauges(registry, {
           read: () => source.gauges(),
+          answers: async () => source.migrationStates?.() ?? Promise.reject(new Error('unknown')),
           freshMs: durationMs(options.freshFor ?? '5s', 'freshFor'),
           timeoutMs: durationMs(options.timeout ?? '5s', 'timeout', { min: 1 }),
         });

@@ -21,6 +21,15 @@ SELECT (SELECT count(*) FROM old) AS found, (SELECT count(*) FROM gone) AS prune
   columns: { found: int8, pruned: int8 },
 });
 
+/** A right of its own: it runs in the database, with the rights of the owner. */
+export const callPruneOlder = statement({
+  name: 'call_prune_archive_older',
+  text: `
+SELECT p.jobs_found AS found, p.pruned
+FROM holdfast.inbox_verb_prune_archive_older($1::bigint, $2::integer) AS p`,
+  columns: pruneOlder.columns,
+});
+
 export interface Pruned {
   /** Fewer than `limit`: none are left. */
   readonly found: number;
@@ -34,6 +43,6 @@ export async function pruneArchiveOlder(
   olderMs: number,
   limit: number,
 ): Promise<Pruned> {
-  const [row] = await db.run(pruneOlder, names, [olderMs, limit]);
+  const [row] = await db.run(callPruneOlder, names, [olderMs, limit]);
   return row ?? { found: 0, pruned: 0 };
 }

@@ -106,6 +106,15 @@ LEFT JOIN gone AS g ON g.id = v.id`,
   columns: { id: uuid, key_taken: bool, moved: bool },
 });
 
+/** The statement runs in the database, with the rights of the owner: docs/roles.sql says who may call it. */
+export const callReplay = statement({
+  name: 'call_replay',
+  text: `
+SELECT r.id, r.key_taken, r.moved
+FROM holdfast.inbox_verb_replay($1::text::tid[], $2::text::uuid[], $3::boolean, $4::boolean) AS r`,
+  columns: replayFinished.columns,
+});
+
 /** `keyTaken`: another job has its idempotency key, so it was left. */
 export type Replayed = Row<typeof replayFinished.columns>;
 
@@ -116,7 +125,7 @@ export function replay(
   jobs: readonly FoundFinished[],
   { completed = false, restore = false }: { completed?: boolean; restore?: boolean } = {},
 ): Promise<Replayed[]> {
-  return db.run(replayFinished, names, [
+  return db.run(callReplay, names, [
     textArray(jobs.map(({ ctid }) => ctid)),
     plainArray(jobs.map(({ id }) => id)),
     completed,

@@ -35,6 +35,7 @@ import { settleOne, words } from './functions/protocol/settle-one.sql.js';
 import { maintenanceVerbs, ownerVerbs } from './functions/protocol/verbs.sql.js';
 import { holds, workKeys, workTime } from './functions/protocol/work.sql.js';
 import { workClaim, workOrdered } from './functions/protocol/work-claim.sql.js';
+import { archiveVerbs } from './functions/queue/archive-verbs.sql.js';
 import { audit } from './functions/queue/audit.sql.js';
 import { claim } from './functions/queue/claim.sql.js';
 import { due, dueQueues } from './functions/queue/due.sql.js';
@@ -74,6 +75,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   wake,
   countWaiting,
   pruneArchive,
+  archiveVerbs,
   held,
   turnsLine,
   turnsWalk,

@@ -6,13 +6,33 @@ import { describeError, summaryOf } from '../job/errors/failure.js';
 import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
 
+/** A refusal is told of for so long. */
+const TOLD_MS = 60_000;
+/** More tables than that are one right: that of the schema. */
+const MOST_DENIED = 5;
+const DENIED = '42501';
+
 export function newTrouble({ log, emit }: Pick<SharedDeps, 'log' | 'emit'>) {
   const refused = new Map<string, { readonly since: number; jobs: number; why: string }>();
+  /** By what the database said, what was tried and when last. */
+  const denied = new Map<string, { readonly what: string; readonly at: number }>();
+
   return {
     report(leaked: TroubleReport['leaked']): TroubleReport | null {
-      if (refused.size === 0 && Object.keys(leaked).length === 0) return null;
+      const now = performance.now();
+      for (const [said, { at }] of denied) if (now - at > TOLD_MS) denied.delete(said);
+      if (refused.size + denied.size + Object.keys(leaked).length === 0) return null;
       const kept = [...refused].map(([queue, { jobs, why }]) => [queue, { jobs, why }]);
-      return { leaked, kept: Object.fromEntries(kept) };
+      return {
+        ...{ leaked, kept: Object.fromEntries(kept) },
+        denied: [...denied].map(([said, { what }]) => ({ said, what })),
+      };
+    },
+    /** Something failed; a right that is missing is told of. */
+    failed(what: string, error: unknown): void {
+      const { message, code } = describeError(error);
+      if (code !== DENIED || (denied.size >= MOST_DENIED && !denied.has(message))) return;
+      denied.set(summaryOf(message), { what, at: performance.now() });
     },
     /** So many jobs of the queue have ended and are not settled. */
     kept(queue: string, jobs: number, change: number, error: unknown): void {

@@ -39,8 +39,12 @@ export class Round {
 
   /** Null: it failed, and that is noted under the name of the check. */
   read<Value>(check: string, work: (db: Executor) => Promise<Value>): Promise<Value | null> {
-    const { pool } = this.#target;
-    return this.attempt(check, () => reading(pool, work, this.#options));
+    return this.attempt(check, () => this.reading(work));
+  }
+
+  /** What fails is thrown. */
+  reading<Value>(work: (db: Executor) => Promise<Value>): Promise<Value> {
+    return reading(this.#target.pool, work, this.#options);
   }
 
   /** Adds what the check finds. */

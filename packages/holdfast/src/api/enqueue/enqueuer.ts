@@ -110,7 +110,7 @@ export function enqueuer(deps: EnqueuerDeps) {
       untilNotLost(() =>
         withTransaction(
           pool(),
-          (client) => writeJobs(executor(client), of, jobs, { ...limits, rolledBack: true }),
+          (client) => writeJobs(executor(client), of, jobs, limits),
           BEGIN_BOUNDED,
         ),
       );

@@ -159,7 +159,9 @@ export async function findDrift(
   // A role or a database may be read-only by default; this is rolled back.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE');
   try {
-    await client.query('SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 15000');
+    await client.query(
+      'SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 15000; SET LOCAL idle_in_transaction_session_timeout = 0',
+    );
     const live = await describe(client, schema);
     await client.query(`CREATE SCHEMA ${scratch}`);
     for (const sql of textsFor(scratch)) await client.query(sql);

@@ -23,7 +23,21 @@ const NOTHING_MOVES =
   'Whoever needs the lock waits behind it, or gives up after half a second and tries again: claims, settles and enqueues stand still.';
 
 const END_IT = 'End its transaction where it was begun, or here:';
-const fix = (one: LockSession) => lines(END_IT, endStatement(one));
+const AS_SUPERUSER =
+  'It is the session of a superuser: pg_signal_backend is not enough. End its transaction where it was begun, or as a superuser:';
+const fix = (one: LockSession) =>
+  lines(one.superuser && one.gid === null ? AS_SUPERUSER : END_IT, endStatement(one));
+
+/** Those that enqueue, as far as their statements may be seen. */
+const ENQUEUES =
+  /INSERT INTO "?[a-z0-9_]+"?\."?[a-z0-9_]+"? \(id, type\b|_enqueue(_unique)?"?\(|_take_keys?"?\(/i;
+
+function enqueuing(waiting: readonly LockSession[]): string {
+  const count = waiting.filter(({ query }) => ENQUEUES.test(query ?? '')).length;
+  return count === 0
+    ? ''
+    : `, ${count === 1 ? 'one of which enqueues' : `${count} of which enqueue`}`;
+}
 
 export function judgeLocks(sessions: readonly LockSession[], limits: Limits): Finding[] {
   const roots = rootBlockers(sessions).filter((root) =>
@@ -59,7 +73,7 @@ function blocking(root: LockSession, waiting: readonly LockSession[]): Finding {
   if (more > 0) named.push(`${more} more wait`);
   return problem(
     CHECK,
-    `${capital(sessionWords(root))} holds ${held}${opened(root)} and blocks ${many(waiting.length, 'session')}${saying(root)}. ${named.join('. ')}.`,
+    `${capital(sessionWords(root))} holds ${held}${opened(root)} and blocks ${many(waiting.length, 'session')}${enqueuing(waiting)}${saying(root)}. ${named.join('. ')}.`,
     NOTHING_MOVES,
     fix(root),
   );

@@ -3,6 +3,7 @@ import { quoteName } from '../../postgres/names.js';
 import { bool, int4, int8, text } from '../../postgres/statement.js';
 import { type Answer, asksOne } from '../reading/asks.js';
 import { span } from '../reading/words.js';
+import { type Holder, heldBy } from './cause/holders.js';
 import { type Finding, type Limits, LOSES, lines, note, ok, problem } from './doctor.js';
 
 const OLDEST_VERSION = 15;
@@ -66,7 +67,12 @@ WHERE d.datname = current_database()`,
 
 export type Server = Answer<typeof readServer>;
 
-export function judgeServer(server: Server, limits: Limits): Finding[] {
+/** `holders`: who has the connections, if few are left. */
+export function judgeServer(
+  server: Server,
+  limits: Limits,
+  holders: readonly Holder[] = [],
+): Finding[] {
   return [
     server.major < OLDEST_VERSION
       ? problem(
@@ -97,7 +103,7 @@ export function judgeServer(server: Server, limits: Limits): Finding[] {
             'SELECT pg_reload_conf();',
           ),
         ),
-    ...connections(server, limits),
+    ...connections(server, limits, holders),
   ];
 }
 
@@ -116,7 +122,7 @@ function durability(server: Server): Finding[] {
 }
 
 /** The server's own limit, and those of the database and of a role, which refuse clients while the server has room. */
-function connections(server: Server, limits: Limits): Finding[] {
+function connections(server: Server, limits: Limits, holders: readonly Holder[]): Finding[] {
   const judge = (used: number, limit: number | null, of: string, ...raise: readonly string[]) => {
     if (limit === null) return [];
     const text = `${used} of ${limit} connections${of} are in use`;
@@ -125,7 +131,7 @@ function connections(server: Server, limits: Limits): Finding[] {
       'A worker that finds no connection cannot claim, renew or settle; its leases expire.';
     const [how, ...statements] = raise;
     const fix = `Close what is idle, put a pooler in front of producers, or raise ${how}`;
-    return [problem('connections', `${text}.`, why, lines(fix, ...statements))];
+    return [problem('connections', `${text}.${heldBy(holders)}`, why, lines(fix, ...statements))];
   };
   const unlimited = (what: string, name: string | null) =>
     `ALTER ${what} ${quoteName(name ?? '')} CONNECTION LIMIT -1;`;

@@ -9,6 +9,7 @@ import type { Executor } from '../../postgres/queryable.js';
 import { bool, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
 import { type Answer, asks, asksOne } from '../reading/asks.js';
 import { many } from '../reading/words.js';
+import { judgeIds } from './cause/clocks.js';
 import { type Finding, type Limits, lines, note, ok, PATIENCE, problem } from './doctor.js';
 import { quoted } from './drift.js';
 
@@ -169,18 +170,23 @@ export function judgePositions({ schema, queue }: Names, positions: Positions): 
 export const readBuckets = asks({
   name: 'doctor_buckets',
   text: `
-SELECT e.id::text AS id, e.partition_key, e.group_key, e.partition_bucket::integer AS partition_bucket
-FROM (${ENDS('i.id, i.partition_key, i.group_key, i.partition_bucket')}) AS e`,
-  columns: { id: text, partition_key: text, group_key: text.orNull, partition_bucket: int4 },
+SELECT e.id::text AS id, e.partition_key, e.group_key, e.partition_bucket::integer AS partition_bucket,
+  (extract(epoch FROM e.created_at) * 1000)::bigint AS created_ms
+FROM (${ENDS('i.id, i.partition_key, i.group_key, i.partition_bucket, i.created_at')}) AS e`,
+  columns: {
+    ...{ id: text, partition_key: text, group_key: text.orNull, partition_bucket: int4 },
+    created_ms: int8,
+  },
 });
 
 export type BucketRow = Answer<typeof readBuckets>;
 
-export function judgeBuckets(
-  { schema, queue }: Names,
-  keyed: boolean,
-  rows: readonly BucketRow[],
-): Finding {
+/** And the clocks of those who enqueued them. */
+export function judgeBuckets(names: Names, keyed: boolean, rows: readonly BucketRow[]): Finding[] {
+  return [bucketsOf(names, keyed, rows), ...judgeIds(names.queue, rows)];
+}
+
+function bucketsOf({ schema, queue }: Names, keyed: boolean, rows: readonly BucketRow[]): Finding {
   const check = 'buckets';
   const bucketFor = (row: BucketRow) => bucketOf(row.groupKey ?? row.partitionKey);
   const wrong = rows.filter((row) => row.partitionBucket !== bucketFor(row));

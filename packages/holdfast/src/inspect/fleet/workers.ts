@@ -8,7 +8,9 @@ export const listWorkers = asks({
   text: `
 SELECT w.id, w.status, w.last_seen_at, w.started_at,
   (extract(epoch FROM clock_timestamp() - w.last_seen_at) * 1000)::bigint AS silent_ms,
-  (extract(epoch FROM clock_timestamp() - w.started_at) * 1000)::bigint AS up_ms,
+  -- Of a dead one, until it left or was last seen.
+  (extract(epoch FROM CASE WHEN w.status = 'dead' THEN coalesce(w.left_at, w.last_seen_at)
+    ELSE clock_timestamp() END - w.started_at) * 1000)::bigint AS up_ms,
   w.left_at, w.holds_liveness_lock, w.released_all, w.handles, w.workflows, w.metadata
 FROM holdfast.workers AS w
 WHERE w.status <> 'dead' OR $1::boolean
@@ -120,21 +122,3 @@ export function stateOf(worker: WorkerRow): WorkerState {
 /** As far as anybody knows: who was killed with its whole fleet leaves no one to write down that the lock is free. */
 export const holdsLock = (worker: WorkerRow): boolean =>
   worker.holdsLivenessLock && !isSilent(worker);
-
-/** How much of a worker is in use. */
-export interface Busy {
-  /** Handlers that ran when it last sent a heartbeat. */
-  readonly running: number;
-  /** How many may run at once, over all its queues. */
-  readonly handlers: number;
-}
-
-/** Null: it is gone or silent, or does not say. */
-export function busyOf(worker: WorkerRow): Busy | null {
-  const facts = worker.metadata as { concurrency?: unknown; load?: { running?: unknown } } | null;
-  const [running, concurrency] = [facts?.load?.running, facts?.concurrency];
-  if (typeof running !== 'number' || typeof concurrency !== 'number') return null;
-  if (worker.status === 'dead' || isSilent(worker) || concurrency < 1) return null;
-  const queues = Object.keys((worker.handles ?? {}) as object).length;
-  return { running, handlers: concurrency * Math.max(1, queues) };
-}

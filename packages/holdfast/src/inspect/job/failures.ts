@@ -1,7 +1,7 @@
 /** What jobs fail of, in a bounded part. Errors are one if they differ by numbers or ids only: "no order 9182", "no order 9183". */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
+import { bool, int4, int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
 import { type Answer, asks } from '../reading/asks.js';
 import { moment } from '../reading/columns.js';
 import { inLines, LINES, share } from '../reading/lines.js';
@@ -28,7 +28,7 @@ export function foldError(error: string | null): string {
 export const deadLetterGroups = asks({
   name: 'group_dead_letters',
   text: `
-SELECT l.type, l.error, min(l.key) AS key, count(DISTINCT l.key) AS keys, count(*) AS jobs,
+SELECT l.type, l.error, min(l.key) AS key, count(DISTINCT l.key) AS keys, count(*) AS jobs, count(*) OVER () AS groups,
   min(l.created_at) AS oldest, max(l.created_at) AS newest, min(l.id::text)::uuid AS first, max(l.id::text)::uuid AS example
 FROM (
   SELECT j.id, j.type, j.created_at, j.partition_key AS key, ${foldedError('j')} AS error
@@ -49,6 +49,8 @@ LIMIT $8::integer`,
     key: text,
     keys: int8,
     jobs: int8,
+    /** How many groups there are, with those that are left out. */
+    groups: int8,
     oldest: moment,
     newest: moment,
     /** The id of the oldest of those that were read. */
@@ -63,6 +65,14 @@ LIMIT $8::integer`,
 });
 
 export type DeadLetterGroupRow = Answer<typeof deadLetterGroups>;
+
+export const moreLetters = asks({
+  name: 'more_dead_letters',
+  text: `
+SELECT true AS more FROM holdfast.inbox AS i
+WHERE i.available_at = 'infinity' ORDER BY i.id DESC OFFSET ${SCAN_LETTERS} LIMIT 1`,
+  columns: { more: bool },
+});
 
 const ROWS = 2_000;
 const WITHIN_MS = 5 * 60_000;
@@ -143,3 +153,18 @@ LIMIT ${MOST_POISON}`,
 export async function findPoison(db: Executor, names: Names): Promise<string[]> {
   return (await db.run(listPoison, names, [])).map(({ id }) => id);
 }
+
+const MOST_SUSPECTS = 3;
+
+/** Those of jobs that are not over that have crashed their workers most often. */
+export const listSuspects = statement({
+  name: 'list_suspects',
+  text: `
+SELECT s.id, s.type, s.crashes
+FROM (SELECT i.id, i.type, i.crashes FROM holdfast.inbox AS i WHERE i.crashes > 1 AND i.status <> 'dead_letter' LIMIT 1000) AS s
+ORDER BY s.crashes DESC, s.id
+LIMIT ${MOST_SUSPECTS}`,
+  columns: { id: uuid, type: text, crashes: int4 },
+});
+
+export const findSuspects = (db: Executor, names: Names) => db.run(listSuspects, names, []);

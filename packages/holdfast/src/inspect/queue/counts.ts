@@ -10,8 +10,9 @@ import { int8, statement, text, uuid } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
 import { type Holding, heldJobs } from '../fleet/held.js';
 import { instant } from '../reading/columns.js';
+import { ON_HOLD } from '../reading/pauses.js';
 import { oldestDue } from './oldest.js';
-import { pendingJobs } from './pending.js';
+import { onHoldJobs, pendingJobs } from './pending.js';
 import { type QueueSize, queueSize } from './size.js';
 
 export const EXACT_ROWS = 50_000;
@@ -31,7 +32,9 @@ export interface Tally<Time = string> {
   readonly deadLetter: number;
   /** Those whose lease is over: their worker is gone and nobody has taken over yet. */
   readonly expired: number;
-  /** Since when the oldest due job waits; null: none is due. */
+  /** Those of the pending that a pause holds back: of their queue, their type or their key. Of a large queue at least so many. */
+  readonly onHold: number;
+  /** Since when the oldest due job waits that no pause holds back; null: there is none. */
   readonly oldestDue: Time | null;
   /** From due to claimed, the mean of the jobs that run; null: none runs. */
   readonly startLatencyMs: number | null;
@@ -39,7 +42,7 @@ export interface Tally<Time = string> {
   readonly oldestDueApproximate: boolean;
   /** The queue is large: beyond 10,000 `pending` is an estimate, and `waitingRuns` may be one. */
   readonly approximate: boolean;
-  /** `deadLetter` is one too: they are many, and it lags until the next vacuum or analyze. */
+  /** `deadLetter` is one too: they are many. */
   readonly deadLetterApproximate: boolean;
 }
 
@@ -55,15 +58,21 @@ SELECT j.status::text AS status, j.claimed_by, count(*) AS jobs, count(*) FILTER
   count(*) FILTER (WHERE j.available_at > now() AND NOT j.asleep) AS later,
   count(*) FILTER (WHERE j.attempts > 0) AS tried,
   count(*) FILTER (WHERE j.lease_expires_at <= now()) AS expired,
-  min(j.available_at) FILTER (WHERE j.available_at <= now()) AS oldest_due,
+  count(*) FILTER (WHERE j.on_hold) AS on_hold,
+  min(j.available_at) FILTER (WHERE j.available_at <= now() AND NOT j.on_hold) AS oldest_due,
   min(j.claimed_at) AS oldest_claim,
   coalesce(sum(extract(epoch FROM greatest(j.claimed_at - j.available_at, '0')) * 1000)
     FILTER (WHERE j.status = 'processing'), 0)::bigint AS waited_ms
 FROM (
-  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at, ${asleep('i')} AS asleep
-  FROM holdfast.inbox AS i
-  ORDER BY i.id
-  LIMIT $1::integer
+  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at, i.asleep,
+    NOT i.asleep AND ${ON_HOLD('i')} AS on_hold
+  FROM (
+    SELECT i.*, ${asleep('i')} AS asleep FROM holdfast.inbox AS i
+    ORDER BY i.id
+    LIMIT $1::integer
+  ) AS i
+  CROSS JOIN holdfast.queues AS q
+  WHERE q.name = 'inbox'
 ) AS j
 GROUP BY j.status, j.claimed_by`,
   columns: {
@@ -74,18 +83,20 @@ GROUP BY j.status, j.claimed_by`,
     later: int8,
     tried: int8,
     expired: int8,
+    on_hold: int8,
     oldest_due: instant,
     oldest_claim: instant,
     waited_ms: int8,
   },
 });
 
-/** `budgetMs`: for how long dead letters are counted, one by one. */
+/** `budgetMs`: for how long dead letters are counted, one by one. `empty`: it is known to have no row. */
 export async function countByStatus(
   db: Executor,
   names: Names,
-  { budgetMs }: { readonly budgetMs?: number } = {},
+  { budgetMs, empty }: { readonly budgetMs?: number; readonly empty?: QueueSize | undefined } = {},
 ): Promise<QueueCounts> {
+  if (empty) return (await tally(db, names, empty, true)) as QueueCounts;
   const size = await queueSize(db, names);
   // Statistics lag, and a crash of the server empties them: a queue that only seems small is found out.
   if (Math.max(size.liveRows, size.expectedRows) <= 2 * EXACT_ROWS) {
@@ -95,8 +106,13 @@ export async function countByStatus(
   return estimate(db, names, size, budgetMs);
 }
 
-async function tally(db: Executor, names: Names, size: QueueSize): Promise<QueueCounts | null> {
-  const groups = await db.run(tallyJobs, names, [EXACT_ROWS + 1]);
+async function tally(
+  db: Executor,
+  names: Names,
+  size: QueueSize,
+  isEmpty = false,
+): Promise<QueueCounts | null> {
+  const groups = isEmpty ? [] : await db.run(tallyJobs, names, [EXACT_ROWS + 1]);
   const sum = (pick: (group: (typeof groups)[number]) => number, status?: string) =>
     groups.reduce((n, one) => n + (!status || one.status === status ? pick(one) : 0), 0);
   if (sum((one) => one.jobs) > EXACT_ROWS) return null;
@@ -114,6 +130,7 @@ async function tally(db: Executor, names: Names, size: QueueSize): Promise<Queue
     processing: sum((one) => one.jobs, 'processing'),
     deadLetter: sum((one) => one.jobs, 'dead_letter'),
     expired: sum((one) => one.expired),
+    onHold: sum((one) => one.onHold, 'pending'),
     oldestDue: waiting?.oldestDue ?? null,
     startLatencyMs: startLatencyMs(held),
     oldestDueApproximate: false,
@@ -138,8 +155,10 @@ async function estimate(
       ? size.liveRows
       : Math.max(size.liveRows, size.expectedRows, EXACT_ROWS);
   const asleep = await waitingRunCount(db, names, budgetMs);
+  const waits = await pendingJobs(db, names, { total, keyed: size.keyed });
   return {
-    ...(await pendingJobs(db, names, { total, keyed: size.keyed })),
+    ...waits,
+    onHold: await onHoldJobs(db, names, { pending: waits.pending, keyed: size.keyed }),
     retrying: null,
     waitingRuns: asleep,
     processing,
@@ -167,10 +186,12 @@ export function earliest(times: readonly (string | null)[]): string | null {
 
 /**
  * Where vacuum has been, a step reads the index alone, and hundreds of thousands are counted in an instant. Where it has
- * not, each letter costs a page of the table; so after `budgetMs` the rest is left to what the last vacuum or analyze
- * counted, and that is said.
+ * not, each letter costs a page of the table; so after `budgetMs` the rest is estimated by a sample of the table, and that
+ * is said.
  */
 const STEP = 10_000;
+/** So many pages are that sample: dead letters may lie close together. */
+const DEAD_PAGES = 4_000;
 const BUDGET_MS = 150;
 
 export const countDead = statement({
@@ -187,13 +208,13 @@ SELECT (SELECT count(*) FROM (
   columns: { jobs: int8, last: uuid.orNull },
 });
 
-export const expectDead = statement({
-  name: 'expect_dead_letters',
+export const sampleDead = statement({
+  name: 'sample_dead_letters',
   text: `
-SELECT greatest(c.reltuples::bigint, 0) AS jobs
-FROM pg_class AS c
-WHERE c.oid = to_regclass('holdfast.inbox_dead_idx')`,
-  columns: { jobs: int8 },
+SELECT count(*) AS seen, count(*) FILTER (WHERE i.status = 'dead_letter') AS dead
+FROM holdfast.inbox AS i TABLESAMPLE SYSTEM (least(100, 100.0 * ${DEAD_PAGES}
+  * current_setting('block_size')::integer / greatest(1, pg_relation_size('holdfast.inbox'::regclass)))) REPEATABLE (0)`,
+  columns: { seen: int8, dead: int8 },
 });
 
 export async function deadLetterCount(db: Executor, names: Names, budgetMs = BUDGET_MS) {
@@ -206,8 +227,12 @@ export async function deadLetterCount(db: Executor, names: Names, budgetMs = BUD
     if (performance.now() - from > budgetMs) break;
     after = step.last;
   }
-  const [expected] = await db.run(expectDead, names, []);
-  return { jobs: Math.max(jobs, expected?.jobs ?? 0), approximate: true };
+  // Of a sample so many are dead. What vacuum last counted may be from before an act on all of them.
+  const [sample] = await db.run(sampleDead, names, []);
+  const { counted, liveRows, expectedRows } = await queueSize(db, names);
+  const total = counted && liveRows > 0 ? liveRows : Math.max(liveRows, expectedRows);
+  const share = (sample?.dead ?? 0) / Math.max(1, sample?.seen ?? 0);
+  return { jobs: Math.max(jobs, Math.round(share * total)), approximate: true };
 }
 
 export const countAsleep = statement({

@@ -7,8 +7,9 @@ import type { ProjectionGauges } from '../projections/lag.js';
 import type { Part } from '../reading/reading.js';
 import type { MissingGrant } from '../reading/rights.js';
 import { countByStatus, EXACT_ROWS } from './counts.js';
+import { type EmptyQueues, emptyQueues } from './empty.js';
 import { type DueLine, dueOf, dueUnder, jobsOf, limitStates, readLimits } from './limits.js';
-import { overdueMs } from './oldest.js';
+import { overdueByQueue, overdueMs } from './oldest.js';
 import { listQueues, type QueueRow } from './queues.js';
 import { waitingByReason } from './waiting.js';
 
@@ -25,7 +26,11 @@ export interface QueueGauges {
   /** In processing, with a lease that is over. */
   readonly expired: number;
   readonly deadLetters: number;
-  /** How long the oldest due job has been due; 0 when none waits. */
+  /** Of `pending`, those that a pause holds back; of a large queue at least so many. */
+  readonly onHold: number;
+  /** How long the oldest job has been due of those that do not start; 0 when work starts. */
+  readonly stoppedMs: number;
+  /** How long the oldest due job has been due that no pause holds back; 0 when none waits. */
   readonly oldestPendingMs: number;
   /** How long the schedule that is due longest has been due; 0 when none is. */
   readonly scheduleOverdueMs: number;
@@ -37,8 +42,8 @@ export interface QueueGauges {
 export interface UnreadQueue {
   readonly queue: string;
   readonly error: Error;
-  /** Only whether jobs wait there that nobody handles, what they wait for, or its runs; the other figures are there. */
-  readonly only?: 'unhandled' | 'waiting' | 'runs';
+  /** Only whether jobs wait there that nobody handles, what they wait for, its runs, or whether it has stopped; the other figures are there. */
+  readonly only?: 'unhandled' | 'waiting' | 'runs' | 'stopped';
 }
 
 /** Due jobs of a type, or of a version of it, that no live worker handles. */
@@ -117,15 +122,19 @@ export async function readGauges(
   schema: string,
   part: Part,
   unreadable: readonly MissingGrant[] = [],
-): Promise<BasicGauges> {
+): Promise<BasicGauges & { readonly empty: ReadonlySet<string> }> {
   const barred = (table: string) => unreadable.some((one) => one.table === table);
   const queues: QueueGauges[] = [];
   const unread: UnreadQueue[] = [];
   const rows = barred('queues') ? [] : await listQueues(db, schema);
+  const empty =
+    unreadable.length > 0 ? NONE : await part(() => emptyQueues(db, schema, rows)).catch(none);
+  const overdue = empty.size > 0 ? await overdueByQueue(db, schema) : null;
   for (const row of rows) {
     if (unreadable.some((one) => one.queue === row.name)) continue;
+    const read = () => queueGauges(db, schema, row, empty, overdue);
     try {
-      queues.push(await part(() => queueGauges(db, schema, row)));
+      queues.push(await (empty.has(row.name) ? read() : part(read)));
     } catch (error) {
       if (isOutage(error)) throw error;
       unread.push({ queue: row.name, error: error as Error });
@@ -141,6 +150,7 @@ export async function readGauges(
     : await limitGauges(db, schema, queues, keyed);
   const waiting: WaitingJobs[] = [];
   for (const one of queues) {
+    if (empty.has(one.queue)) continue;
     const how = { ...one, keyed: keyed(one.queue), due: due.get(one.queue) ?? [] };
     try {
       waiting.push(...(await part(() => waitingOf(db, schema, how, limits))));
@@ -149,7 +159,7 @@ export async function readGauges(
       unread.push({ queue: one.queue, error: error as Error, only: 'waiting' });
     }
   }
-  const figures = { waiting, limits, queues, unread };
+  const figures = { waiting, limits, queues, unread, empty: new Set(empty.keys()) };
   if (barred('workers')) return { ...figures, workers: null, oldestHeartbeatMs: null };
   const workers = await listWorkers(db, schema);
   const having = (state: string) => workers.filter((worker) => stateOf(worker) === state).length;
@@ -218,12 +228,22 @@ async function waitingOf(
   return found.map(({ reason, jobs }) => ({ queue, reason, jobs }));
 }
 
+const NONE: EmptyQueues = new Map();
+
+/** Then they are asked one by one, which says what is wrong. */
+function none(error: unknown): EmptyQueues {
+  if (isOutage(error)) throw error;
+  return NONE;
+}
+
 async function queueGauges(
   db: Executor,
   schema: string,
   { name: queue, paused, maintainedAt }: QueueRow,
+  empty: EmptyQueues,
+  overdue: ReadonlyMap<string, number> | null,
 ): Promise<QueueGauges> {
-  const counts = await countByStatus(db, { schema, queue });
+  const counts = await countByStatus(db, { schema, queue }, { empty: empty.get(queue)?.size });
   const { pending, scheduled, processing, expired, deadLetter, oldestDue, size } = counts;
   return {
     queue,
@@ -234,8 +254,10 @@ async function queueGauges(
     processing,
     expired,
     deadLetters: deadLetter,
+    onHold: counts.onHold,
+    stoppedMs: 0,
     oldestPendingMs: ageMs(size.at, oldestDue) ?? 0,
-    scheduleOverdueMs: await overdueMs(db, { schema, queue }),
+    scheduleOverdueMs: overdue ? (overdue.get(queue) ?? 0) : await overdueMs(db, { schema, queue }),
     estimated: counts.approximate,
   };
 }

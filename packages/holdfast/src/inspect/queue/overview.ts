@@ -10,14 +10,17 @@ import { listWorkers, type WorkerRow } from '../fleet/workers.js';
 import { isLocked, type Part } from '../reading/reading.js';
 import { type Rights, rightsOf } from '../reading/rights.js';
 import { countByStatus, earliest, type QueueCounts, type Tally } from './counts.js';
+import { type EmptyQueues, emptyQueues } from './empty.js';
 import { listQueues, type QueueRow } from './queues.js';
-import { type Rate, rate } from './size.js';
+import { NO_RATE, type Rate, rate } from './size.js';
 
 export interface QueueOverview {
   readonly queue: QueueRow;
   readonly counts: QueueCounts;
   /** Null: it was not asked for. */
   readonly rate: Rate | null;
+  /** See `Figures`; as long as nobody has looked it is null. */
+  readonly stoppedMs: number | null;
 }
 
 export interface OverviewOptions {
@@ -55,6 +58,8 @@ export interface Setting<Time = string> {
 export interface Figures<Time = string> extends Tally<Time> {
   /** How long the oldest due job has been due; null: none is due. */
   readonly oldestDueMs: number | null;
+  /** Due work does not start: how long the oldest job of it has been due. Null: work starts, or none is due. */
+  readonly stoppedMs: number | null;
   /** Over the last minute at most; null: the queue keeps no archive, so nobody knows, or it was not asked for. */
   readonly completedPerSecond: number | null;
   /** The table and its indexes, in bytes. */
@@ -84,12 +89,13 @@ function settingsOf(queue: QueueRow): Setting {
   };
 }
 
-function figuresOf({ counts, rate }: QueueOverview): Figures {
+function figuresOf({ counts, rate, stoppedMs }: QueueOverview): Figures {
   const { held, size, oldestDue, ...figures } = counts;
   return {
     ...figures,
     oldestDue,
     oldestDueMs: oldestDue === null ? null : Date.parse(size.at) - Date.parse(oldestDue),
+    stoppedMs,
     completedPerSecond: rate?.completedPerSecond ?? null,
     tableBytes: size.tableBytes + size.indexBytes,
     archiveBytes: size.archiveBytes,
@@ -110,6 +116,7 @@ const UNKNOWN: Readonly<Record<keyof Figures, null>> = {
     processing: null,
     deadLetter: null,
   },
+  ...{ onHold: null, stoppedMs: null },
   ...{ expired: null, oldestDue: null, oldestDueMs: null, startLatencyMs: null },
   ...{ oldestDueApproximate: null, approximate: null, deadLetterApproximate: null },
   ...{ completedPerSecond: null, tableBytes: null, archiveBytes: null },
@@ -153,9 +160,11 @@ export interface PartialOverview extends Overview {
 
 export async function queuesOverview(db: Executor, schema: string, options: OverviewOptions = {}) {
   const queues: QueueOverview[] = [];
-  for (const queue of await listQueues(db, schema))
+  const rows = await listQueues(db, schema);
+  const empty = await emptyQueues(db, schema, options.queues ?? rows);
+  for (const queue of rows)
     if (options.queues?.includes(queue.name) ?? true)
-      queues.push(await queueOverview(db, schema, queue, options));
+      queues.push(await queueOverview(db, schema, queue, options, empty));
   return queues;
 }
 
@@ -167,16 +176,26 @@ export async function everyQueue(
   options: OverviewOptions = {},
 ): Promise<(QueueOverview | LockedQueue)[]> {
   const queues: (QueueOverview | LockedQueue)[] = [];
-  for (const queue of await listQueues(db, schema)) {
+  const rows = await listQueues(db, schema);
+  const empty = await part(() => emptyQueues(db, schema, options.queues ?? rows)).catch(
+    unlessLocked,
+  );
+  for (const queue of rows) {
     if (options.queues && !options.queues.includes(queue.name)) continue;
+    const read = () => queueOverview(db, schema, queue, options, empty);
     try {
-      queues.push(await part(() => queueOverview(db, schema, queue, options)));
+      queues.push(await (empty.has(queue.name) ? read() : part(read)));
     } catch (error) {
       if (!isLocked(error)) throw error;
       queues.push({ queue, error: error as Error });
     }
   }
   return queues;
+}
+
+function unlessLocked(error: unknown): EmptyQueues {
+  if (!isLocked(error)) throw error;
+  return new Map();
 }
 
 export async function openQueues(...asked: Parameters<typeof everyQueue>) {
@@ -192,12 +211,15 @@ async function queueOverview(
   schema: string,
   queue: QueueRow,
   { withRates = false }: OverviewOptions,
+  all: EmptyQueues,
 ): Promise<QueueOverview> {
   const names = { schema, queue: queue.name };
-  const counts = await countByStatus(db, names);
+  const empty = all.get(queue.name);
+  const counts = await countByStatus(db, names, { empty: empty?.size });
   // A queue that keeps no archive does not say what it has completed.
   const known = withRates && queue.archiveRetentionMs > 0;
-  return { queue, counts, rate: known ? await rate(db, names) : null };
+  if (known && empty?.unused) return { queue, counts, rate: NO_RATE, stoppedMs: null };
+  return { queue, counts, rate: known ? await rate(db, names) : null, stoppedMs: null };
 }
 
 export function workersOverview(

@@ -82,6 +82,12 @@ FROM (
   columns: { completed: int8, cancelled: int8, discarded: int8, jobs: int8 },
 });
 
+/** Of an archive without a row. */
+export const NO_RATE: Rate = {
+  ...{ windowMs: 60_000, completed: 0, cancelled: 0, discarded: 0 },
+  ...{ completedPerSecond: 0, atLeast: false },
+};
+
 export async function rate(db: Executor, names: Names): Promise<Rate> {
   for (const windowMs of WINDOWS_MS) {
     const [row] = await db.run(countEnded, names, [windowMs, MAX_ROWS]);

@@ -6,7 +6,15 @@
 import { HoldfastError } from '../../job/errors/errors.js';
 import { quoteLiteral } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { type Column, int4, int8, type Row, statement, text } from '../../postgres/statement.js';
+import {
+  bool,
+  type Column,
+  int4,
+  int8,
+  type Row,
+  statement,
+  text,
+} from '../../postgres/statement.js';
 import { many, span } from './words.js';
 
 const pids: Column<readonly number[]> = { pgType: 'jsonb', parse: JSON.parse, nullable: false };
@@ -66,7 +74,8 @@ WITH RECURSIVE here AS MATERIALIZED (
   WHERE p.database = current_database()
     AND t.virtualtransaction IN (SELECT h.virtualtransaction FROM here AS h WHERE h.pid IS NULL)
 )
-SELECT s.pid, s.gid, nullif(s.application_name, '') AS application, s.user_name, s.client, s.state,
+SELECT s.pid, s.gid, nullif(s.application_name, '') AS application, s.user_name,
+  EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = s.user_name AND r.rolsuper) AS superuser, s.client, s.state,
   left(s.query, 500) AS query,
   (extract(epoch FROM clock_timestamp() - s.opened) * 1000)::bigint AS open_ms,
   (extract(epoch FROM clock_timestamp() - s.changed) * 1000)::bigint AS state_ms,
@@ -97,6 +106,8 @@ LIMIT 1000`,
     gid: text.orNull,
     application: text.orNull,
     user_name: text.orNull,
+    /** Who may end it must be one, too. */
+    superuser: bool,
     client: text.orNull,
     state: text.orNull,
     query: text.orNull,

@@ -45,6 +45,7 @@ SET LOCAL datestyle = 'ISO';
 SET LOCAL jit = off;
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_sort = off;
+SET LOCAL idle_in_transaction_session_timeout = 0;
 SET LOCAL lock_timeout = ${options.lockMs ?? LOCK_LIMIT_MS};
 SET LOCAL statement_timeout = ${options.limitMs ?? READ_LIMIT_MS}`;
 

@@ -81,29 +81,47 @@ export interface RebaseOptions extends ActOptions {
 
 /** Looks at projections and acts on them, for programs; `holdfast projections` does the same. Acts leave a row in the audit. */
 export interface Projections {
-  /** All builds, and how far behind each is. */
+  /**
+   * All builds, and how far behind each is.
+   * @example const behind = (await projections(hf).list()).filter(({ lagMs }) => lagMs > 60_000);
+   */
   list(name?: string): Promise<ProjectionInfo[]>;
-  /** Up to 1,000 keys that have stopped, the oldest first. */
+  /**
+   * Up to 1,000 keys that have stopped, the oldest first.
+   * @example const [oldest] = await projections(hf).stops('order_totals');
+   */
   stops(name?: string): Promise<StoppedKey[]>;
   /**
    * Applies what waits of a stopped key, in order, or of all of them. Do it once the cause is mended. Returns how many keys
    * were asked to go on.
+   * @example await projections(hf).resume('order_totals', { key: 'order:9182' });
    */
   resume(name: string, options?: ResumeOptions): Promise<number>;
   /**
    * Passes over the event at which a key has stopped, and applies what waits behind it. The read model then lacks this
    * event. Returns how many builds had stopped at it.
+   * @example await projections(hf).skip('order_totals', stopped.eventId, { reason: 'a test order' });
    */
   skip(name: string, eventId: string, options?: ActOptions): Promise<number>;
-  /** Builds it anew beside the live one, from the start of the log, with the same code. Returns the number of the build. */
+  /**
+   * Builds it anew beside the live one, from the start of the log, with the same code. Returns the number of the build.
+   * @example await projections(hf).rebuild('order_totals');
+   */
   rebuild(name: string, options?: ActOptions): Promise<number>;
-  /** Makes a build the live one now. Without a version the latest that is being built. */
+  /**
+   * Makes a build the live one now. Without a version the latest that is being built.
+   * @example await projections(hf).promote('order_totals', { version: 2 });
+   */
   promote(name: string, options?: BuildOptions): Promise<number>;
-  /** Removes builds that are not live, with their tables. Without a version all of them. Returns how many. */
+  /**
+   * Removes builds that are not live, with their tables. Without a version all of them. Returns how many.
+   * @example await projections(hf).remove('order_totals', { version: 1 });
+   */
   remove(name: string, options?: BuildOptions): Promise<number>;
   /**
    * After a dump was restored into another cluster, or pg_upgrade: carries the cursors of all projections of its log over by
    * position, where it is certain what was read. Stop the workers first.
+   * @example await projections(hf).rebase('order_totals', { rebuild: true });
    */
   rebase(name: string, options?: RebaseOptions): Promise<void>;
 }

@@ -52,6 +52,12 @@ interface WatchDeps {
   readonly tell: Tell;
 }
 
+/** This machine's clock minus the database's, and how far that may be wrong: half of the way there and back. */
+function clockBeside(databaseMs: number, askedAt: number, answeredAt: number) {
+  const withinMs = Math.max(0, answeredAt - askedAt) / 2;
+  return { aheadMs: Math.round((askedAt + answeredAt) / 2 - databaseMs), withinMs };
+}
+
 /** Returns one check; that returns in how many milliseconds the next one is due. */
 export function newWatch(deps: WatchDeps): (db: Executor) => Promise<number> {
   const { connection, names, heartbeatMs, locks, workerId, confirmedAgoMs, tell } = deps;
@@ -60,6 +66,8 @@ export function newWatch(deps: WatchDeps): (db: Executor) => Promise<number> {
   /** The id under which it was seen, on the session that holds the lock. From then on others may judge by the lock. */
   let seenFor: string | null = null;
   let epoch = 0;
+  /** As the last check found it; the next heartbeat tells it. */
+  let clock: ReturnType<typeof clockBeside> | null = null;
   let everyMs = 0;
 
   /** Its lock is held and marked, and no heartbeat since has shown that the session lasts. */
@@ -99,7 +107,10 @@ export function newWatch(deps: WatchDeps): (db: Executor) => Promise<number> {
     await takeLock(db, id);
     const sentAt = monotonicMs();
     const due = isUnseen() || confirmedAgoMs() >= heartbeatMs / 2;
-    const found = await findGone(db, names, id, due ? deps.metadata() : null);
+    const askedAt = Date.now();
+    const facts = due ? { ...deps.metadata(), ...(clock && { clock }) } : null;
+    const found = await findGone(db, names, id, facts);
+    clock = clockBeside(found.nowMs, askedAt, Date.now());
     // The worker re-registered during the query; discard the result.
     if (id !== workerId()) return 0;
     if (found.epoch !== epoch) tell('epoch', found.epoch);

@@ -2,7 +2,8 @@
 import {
   type DeadLetterGroupRow,
   deadLetterGroups,
-  MAX_GROUPS,
+  moreLetters,
+  SCAN_LETTERS,
 } from '../../../inspect/job/failures.js';
 import { databaseNow } from '../../../inspect/reading/reading.js';
 import { span } from '../../../inspect/reading/words.js';
@@ -11,7 +12,7 @@ import { filterOf } from '../../parse/filters.js';
 import { right, type TableColumn } from '../../print/table.js';
 import { sinceMs } from '../../print/views.js';
 
-type Group = DeadLetterGroupRow & { readonly queue: string };
+type Group = Omit<DeadLetterGroupRow, 'groups'> & { readonly queue: string };
 
 export async function run({ given, session, out }: Call): Promise<void> {
   const filter = filterOf(given);
@@ -23,9 +24,17 @@ export async function run({ given, session, out }: Call): Promise<void> {
     const found = await session.read((db) =>
       deadLetterGroups(db, session.names(queue), filter, byKey),
     );
-    if (found.length === MAX_GROUPS)
-      out.note(`Only the largest ${MAX_GROUPS} groups of "${queue}" are shown.`);
-    groups.push(...found.map((group) => ({ queue, ...group })));
+    const all = found[0]?.groups ?? 0;
+    if (all > found.length)
+      out.note(
+        `Only the largest ${found.length} of ${all.toLocaleString('en')} groups of "${queue}" are shown.`,
+      );
+    const more = await session.read((db) => moreLetters(db, session.names(queue)));
+    if (more.length > 0)
+      out.note(
+        `Only the newest ${SCAN_LETTERS.toLocaleString('en')} dead letters of "${queue}" were read: the figures are at least so many. holdfast status counts all of them.`,
+      );
+    groups.push(...found.map(({ groups: _, ...group }) => ({ queue, ...group })));
   }
   if (groups.length === 0) return out.note('No dead letter matches.');
   groups.sort((a, b) => b.jobs - a.jobs);
