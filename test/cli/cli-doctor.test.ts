@@ -954,8 +954,8 @@ test('an ordinary user does not take a transaction of somebody else for a forgot
 
 test('the fix of buckets leaves jobs with a group where they are', () => {
   const wrong = (bucketOf('a') + 1) % 1024;
-  const row = { id: 'x', partitionKey: 'a', groupKey: null, partitionBucket: wrong };
-  expect(judgeBuckets({ schema: 'holdfast', queue: 'fair' }, true, [row]).fix).toContain(
+  const row = { id: 'x', partitionKey: 'a', groupKey: null, partitionBucket: wrong, createdMs: 0 };
+  expect(judgeBuckets({ schema: 'holdfast', queue: 'fair' }, true, [row])[0]?.fix).toContain(
     'WHERE partition_bucket <> holdfast.bucket_of(coalesce(group_key, partition_key))',
   );
 });
