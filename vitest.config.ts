@@ -26,6 +26,15 @@ const ALONE = [
   'test/**/{event-loop,fuzz,metrics,metrics-elsewhere,tracing,warnings}.test.ts',
 ];
 
+/** All that they test is left to `npm run test:long`. */
+const LONG_ONLY = [
+  'test/calm/{crash-beside,poison}.test.ts',
+  'test/crash/memory.test.ts',
+  'test/fleet/{failing-keys,limits,per-key}.test.ts',
+];
+
+const LEFT_OUT = process.env.HOLDFAST_LONG ? [] : LONG_ONLY;
+
 /** What these files do on PGlite takes seconds: V8 does not earn back what it would optimize of Postgres. */
 const QUICK_WASM = ['--liftoff-only'];
 
@@ -108,13 +117,14 @@ export default defineConfig({
       }),
       project('shared', {
         include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts', 'test/**/*.test.ts'],
-        exclude: ['**/node_modules/**', ...TIMED, ...ALONE],
+        exclude: ['**/node_modules/**', ...TIMED, ...ALONE, ...LEFT_OUT],
         isolate: false,
         maxWorkers: 4,
         sequence: { groupOrder: 0 },
       }),
       project('timed', {
         include: TIMED,
+        exclude: LEFT_OUT,
         isolate: false,
         maxWorkers: 3,
         sequence: { groupOrder: 1 },

@@ -22,7 +22,8 @@ export const ALONE = ['fleet-size', 'shapes'];
 const USAGE = `Usage: npm run bench -- [PART …] [--quick] [--whole] [--write-docs] [--only SECTION]
   steady also takes --rates 50,400  --workers 1,2  --systems holdfast,pg-boss  --rounds 1  --warm 30 (seconds)
   dashboard also takes --backlog 500000  --rounds 1; fleet-size takes --rounds 1 and --only ROW, by number or name;
-  workflows takes --rounds 1 and --only FIGURE, by name; shapes takes --rounds 1 and --only SHAPE, such as outbox
+  workflows takes --rounds 1 and --only FIGURE, by name; shapes takes --rounds 1 and --only SHAPE, such as outbox;
+  shapes --only projections also takes --minutes 10 (of each measurement of the lag) and --rates 100 (events a second)
 Parts: ${PARTS.join(' ')} (all of them when none is named); also ${MORE.join(' ')}.`;
 
 const FLAGS = { '--quick': 'quick', '--whole': 'whole', '--write-docs': 'writeDocs' };
@@ -37,6 +38,7 @@ const VALUES = {
   '--rates': { name: 'rates', read: list(positive) },
   '--workers': { name: 'workers', read: list(positive) },
   '--systems': { name: 'systems', read: list((text) => text || null) },
+  '--minutes': { name: 'minutes', read: positive },
   '--rounds': { name: 'rounds', read: positive },
   '--warm': { name: 'warm', read: positive },
   '--backlog': { name: 'backlog', read: positive },

@@ -95,7 +95,7 @@ GRANT EXECUTE ON FUNCTION holdfast.dead_letter_hook TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.event_log, holdfast.projections, holdfast.projection_cursors,
   holdfast.projection_stops, holdfast.projection_parked TO holdfast_worker;
 GRANT USAGE, SELECT ON SEQUENCE holdfast.event_log_position_seq TO holdfast_worker;
-GRANT EXECUTE ON FUNCTION holdfast.event_page TO holdfast_worker;
+GRANT EXECUTE ON FUNCTION holdfast.event_page, holdfast.cluster_id TO holdfast_worker;
 -- It writes the ticks of schedules, and may make schedules as a producer does.
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox TO holdfast_worker;
@@ -150,12 +150,12 @@ GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfa
 -- Of webhooks everything but the secrets.
 GRANT SELECT ON holdfast.webhook_endpoints, holdfast.webhook_health, holdfast.webhook_log TO holdfast_viewer, holdfast_operator;
 GRANT SELECT (id, endpoint_id, kind, expires_at) ON holdfast.webhook_secrets TO holdfast_viewer, holdfast_operator;
--- Projections, and how far behind they are. The operator lets stopped keys go on; to rebuild, promote and remove is for the worker.
+-- Projections, and how far behind they are. The operator lets stopped keys go on or pass over an event; to rebuild, promote and remove is for the worker.
 GRANT SELECT ON holdfast.event_log, holdfast.projections, holdfast.projection_cursors, holdfast.projection_stops,
   holdfast.projection_parked TO holdfast_viewer, holdfast_operator;
 GRANT SELECT ON SEQUENCE holdfast.event_log_position_seq TO holdfast_viewer, holdfast_operator;
-GRANT EXECUTE ON FUNCTION holdfast.event_page TO holdfast_viewer, holdfast_operator;
-GRANT UPDATE (resume) ON holdfast.projection_stops TO holdfast_operator;
+GRANT EXECUTE ON FUNCTION holdfast.event_page, holdfast.cluster_id TO holdfast_viewer, holdfast_operator;
+GRANT UPDATE (resume, skip) ON holdfast.projection_stops TO holdfast_operator;
 -- How much of a limit is used.
 GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_operator;
 

@@ -72,12 +72,11 @@ for (const name of names) {
     product: join(ROOT, 'packages/holdfast/dist/index.js'),
     ...(only && { faults: profile.faults.filter((fault) => only.includes(fault.name)) }),
     ...(values.smoke && {
-      producers: 2,
-      burst: 120,
-      baselineMs: 2_000,
-      afterMs: 6_000,
-      drains: 2,
-      drainShare: 0.3,
+      producers: 1,
+      // How fast a backlog drains is for the longer runs, which have the machine to themselves.
+      burst: 0,
+      baselineMs: 1_000,
+      afterMs: 4_000,
     }),
     rate: Number(values.rate),
     workers: Number(values.workers),

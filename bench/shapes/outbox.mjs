@@ -12,6 +12,8 @@ import { now } from '../workflows/clock.mjs';
 const RELAY = fileURLToPath(new URL('./outbox/relay.mjs', import.meta.url));
 const CLIENTS = fileURLToPath(new URL('../../test/brokers/', import.meta.url));
 const KEYS = 1_000;
+/** Of the relay: as many messages as the broker answers in about ten milliseconds. */
+const CONCURRENCY = 100;
 
 function ensureClients() {
   if (existsSync(`${CLIENTS}node_modules/.package-lock.json`)) return;
@@ -46,15 +48,16 @@ async function wrongKeys(port, each) {
   return wrong;
 }
 
-async function startRelay(url, port) {
-  const child = fork(RELAY, [JSON.stringify({ url, port })]);
+/** `each`: when each event was acknowledged, and not only how many were. */
+async function startRelay(url, port, each = false) {
+  const child = fork(RELAY, [JSON.stringify({ url, port, each, concurrency: CONCURRENCY })]);
   const acks = new Map();
-  let at = 0;
+  let [acked, at] = [0, 0];
   child.on('message', (message) => {
-    for (const [id, when] of message.acks ?? []) {
-      acks.set(id, when);
-      at = when;
-    }
+    if (message.kind !== 'acks') return;
+    acked = message.count;
+    at = message.at;
+    for (const [id, when] of message.acks) acks.set(id, when);
   });
   const next = async (kind) => {
     for (;;) {
@@ -72,8 +75,8 @@ async function startRelay(url, port) {
     },
     async until(count, limitMs = 120_000) {
       const end = now() + limitMs;
-      while (acks.size < count) {
-        if (now() > end) throw new Error(`${acks.size} of ${count} events were acknowledged`);
+      while (acked < count) {
+        if (now() > end) throw new Error(`${acked} of ${count} events were acknowledged`);
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
     },
@@ -111,7 +114,7 @@ async function steady(url, port, { rate, forMs }) {
   const hf = holdfast({ connectionString: url });
   const events = outbox(hf);
   await events.create();
-  const relay = await startRelay(url, port);
+  const relay = await startRelay(url, port, true);
   await relay.go();
   const sent = new Map();
   const open = new Set();

@@ -1,5 +1,6 @@
 // Projections: how fast a read model is rebuilt, and how far behind the log it is, also beside a transaction that stays
-// open. One process appends, another one projects. By itself: `node bench/shapes/projections.mjs [rebuild|lag] [seconds]`.
+// open. One process appends, another one projects. By itself:
+// `node bench/shapes/projections.mjs [rebuild|lag|open] [seconds] [events a second]`; `open` is beside an open transaction only.
 import { fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -74,7 +75,7 @@ export async function rebuildRate(url, events) {
 const quantile = (sorted, q) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))];
 
 /** From the commit of an event, as its producer hears of it, to the statement that has it in the read model. */
-export async function lag(url, { seconds, openTransaction }) {
+export async function lag(url, { seconds, openTransaction, rate = RATE }) {
   const { hf, pool, log } = await prepared(url);
   const child = await projector(url);
   const open = await pool.connect();
@@ -85,8 +86,8 @@ export async function lag(url, { seconds, openTransaction }) {
   const committed = new Map();
   const flights = new Set();
   const from = performance.now();
-  for (let n = 0; n < RATE * seconds; n++) {
-    const dueMs = (n / RATE) * 1_000 - (performance.now() - from);
+  for (let n = 0; n < rate * seconds; n++) {
+    const dueMs = (n / rate) * 1_000 - (performance.now() - from);
     if (dueMs > 1) await sleep(dueMs);
     const flight = log
       .append([{ type: 'paid', key: `key:${n % KEYS}`, data: { cents: n } }])
@@ -119,8 +120,11 @@ export async function lag(url, { seconds, openTransaction }) {
   };
 }
 
+const nameOf = (openTransaction) =>
+  `shapes.projections.lag${openTransaction ? '_beside_open_transaction' : ''}`;
+
 /** A part of `npm run bench -- shapes`. `fresh` makes an empty database and returns its URL. */
-export async function run({ fresh, size, figure, fact, say }) {
+export async function run({ fresh, size, figure, fact, say, options = {} }) {
   say('projections: rebuild …');
   const rebuilt = await rebuildRate(await fresh(), size(400_000, 100_000));
   figure(
@@ -131,9 +135,11 @@ export async function run({ fresh, size, figure, fact, say }) {
   );
   for (const openTransaction of [false, true]) {
     say(`projections: lag${openTransaction ? ' beside an open transaction' : ''} …`);
-    const seconds = size(openTransaction ? 600 : 60, 10);
-    const found = await lag(await fresh(), { seconds, openTransaction });
-    const name = `shapes.projections.lag${openTransaction ? '_beside_open_transaction' : ''}`;
+    const seconds = options.minutes ? options.minutes * 60 : size(openTransaction ? 600 : 60, 10);
+    const rate = options.rates?.[0] ?? RATE;
+    const found = await lag(await fresh(), { seconds, openTransaction, rate });
+    fact(`${nameOf(openTransaction)}_seconds`, seconds);
+    const name = nameOf(openTransaction);
     fact(`${name}_events_per_second`, Math.round(found.perSecond));
     fact(`${name}_p50_ms`, found.p50.toFixed(0));
     figure(`${name}_p99_ms`, found.p99.toFixed(0), `<= ${GOAL.lagMs}`, found.p99 <= GOAL.lagMs);
@@ -142,7 +148,7 @@ export async function run({ fresh, size, figure, fact, say }) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { startEmbedded } = await import('@holdfast/embedded');
-  const [part = 'all', seconds = '15'] = process.argv.slice(2);
+  const [part = 'all', seconds = '15', rate = String(RATE)] = process.argv.slice(2);
   const server = await startEmbedded({ throwaway: true });
   const client = new pg.Client({ connectionString: server.url });
   await client.connect();
@@ -155,12 +161,13 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     return url.toString();
   };
   const print = (name, found) => console.log(name, JSON.stringify(found));
-  if (part !== 'lag') print('rebuild', await rebuildRate(await fresh(), 200_000));
+  if (part === 'all' || part === 'rebuild')
+    print('rebuild', await rebuildRate(await fresh(), 200_000));
   if (part !== 'rebuild')
-    for (const openTransaction of [false, true])
+    for (const openTransaction of part === 'open' ? [true] : [false, true])
       print(
         openTransaction ? 'lag beside an open transaction' : 'lag',
-        await lag(await fresh(), { seconds: Number(seconds), openTransaction }),
+        await lag(await fresh(), { seconds: Number(seconds), openTransaction, rate: Number(rate) }),
       );
   await client.end();
   await server.stop();

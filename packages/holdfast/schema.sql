@@ -146,6 +146,20 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION holdfast.cluster_id()
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF NOT has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE') THEN
+    RETURN NULL;
+  END IF;
+  RETURN (SELECT s.system_identifier::text FROM pg_control_system() AS s);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION holdfast.count_act(counted uuid, more bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -4346,6 +4360,7 @@ CREATE TABLE holdfast.projection_stops (
   event_id uuid NOT NULL,
   shard smallint NOT NULL,
   resume boolean NOT NULL DEFAULT false,
+  skip boolean NOT NULL DEFAULT false,
   key text NOT NULL,
   type text NOT NULL,
   error text NOT NULL,
@@ -4692,6 +4707,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('bucket-of', '52f83713d9
 INSERT INTO holdfast.functions (name, checksum) VALUES ('check-job', 'ba614127e6812f1c');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('children-ended', '3caca674daa202c1');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('claim', '13bf6167ee78d628');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('cluster-id', 'fce7960902741506');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('count-waiting', '9236d543495f5606');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('dead-letter-hook', '4bd9b87fa96fbf68');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('due', '058fa5d2ecd2b8ab');

@@ -129,7 +129,8 @@ const refusals: [string, (hf: Holdfast) => unknown, RegExp][] = [
   ],
   [
     '15: a signal to a job',
-    (hf) => hf.signal(charge as never, '0199a1c2-7d3e-7000-8000-000000009182', 'go' as never),
+    (hf) =>
+      hf.signal(charge as never, '0199a1c2-7d3e-7000-8000-000000009182', 'go' as never, 1 as never),
     /must be a definition, made with workflow\('…'\), not .*Nothing was sent/,
   ],
   [

@@ -54,8 +54,8 @@ export async function openKafka(port) {
 /** By the name of a broker, a sink on a connection of its own. */
 export const SINKS = {
   async nats(port) {
-    const { jetstream, close } = await openNats(port);
-    return { sink: natsSink(jetstream, { headers }), close };
+    const { connection, close } = await openNats(port);
+    return { sink: natsSink(connection, { headers }), close };
   },
   async redis(port) {
     const { client, close } = await openRedis(port);
@@ -63,7 +63,8 @@ export const SINKS = {
   },
   async rabbitmq(port) {
     const { connection, close } = openRabbit(port);
-    return { sink: rabbitSink(connection, { exchange: 'events', maxBytes: MAX_BYTES }), close };
+    const sink = rabbitSink(connection, { exchange: 'events', maxBytes: MAX_BYTES });
+    return { sink, close: () => sink.close().then(close) };
   },
   async kafka(port) {
     const { producer, close } = await openKafka(port);

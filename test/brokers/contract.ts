@@ -8,7 +8,7 @@ import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
 import { SINKS } from './clients.mjs';
 import type { Got, Ground } from './grounds.js';
-import { type Broker, isInstalled, startWire } from './servers.js';
+import { type Broker, isInstalled, startWire, watchOver } from './servers.js';
 
 const SCRIPT = fileURLToPath(new URL('./relay.mjs', import.meta.url));
 
@@ -260,6 +260,8 @@ function startRelay(config: object) {
   });
   const said: Said[] = [];
   child.on('message', (message) => void said.push(message as Said));
+  const unwatch = watchOver(child.pid as number);
+  child.once('exit', unwatch);
   onTestFinished(async () => {
     const gone = new Promise((resolve) => child.once('exit', resolve));
     if (child.exitCode !== null || !child.kill('SIGKILL')) return;

@@ -1,5 +1,5 @@
 /** A crash stops nobody: others' jobs go on, and what was lost runs again within seconds, unspent. */
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import {
   allNoted,
   type CalmWorker,
@@ -12,9 +12,10 @@ import {
   many,
   nowMs,
 } from '../support/calm.js';
+import { longTest } from '../support/long.js';
 import { watchersAreOld } from '../support/watchers.js';
 
-test('50 jobs lose their worker, and 100 others do not notice', async () => {
+longTest('50 jobs lose their worker, and 100 others do not notice', async () => {
   const db = await calmGround();
   const options = { concurrency: 50 };
   const pair = await calmFleet(2, db.url, { options });

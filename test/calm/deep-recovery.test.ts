@@ -17,7 +17,7 @@ import { watchersAreOld } from '../support/watchers.js';
 
 const BACKLOG = Number(process.env.CALM_BACKLOG ?? long(5_000, 100_000));
 
-test.each(READ_BY)(
+test.each(READ_BY.slice(0, long(1, 2)))(
   `20 jobs behind ${BACKLOG} older ones lose their worker (by %s)`,
   async (readBy) => {
     const db = await calmGround(readBy);

@@ -18,23 +18,27 @@ import {
   nowMs,
   READ_BY,
 } from '../support/calm.js';
+import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 
-test.each(READ_BY)('new jobs start elsewhere at once (by %s)', async (readBy) => {
-  const db = await calmGround(readBy);
-  const fleet = await calmFleet(2, db.url, { queues: db.queues });
-  const [frozen, other] = fleet as [CalmWorker, CalmWorker];
-  // Both are at work, and know of each other.
-  const before = idsOf(await db.hf.enqueueMany(many(50, db.jobs.quick, { ms: 5 })));
-  await allNoted(fleet, 'completed', before);
-  frozen.signal('SIGSTOP');
+test.each(READ_BY.slice(0, long(1, 2)))(
+  'new jobs start elsewhere at once (by %s)',
+  async (readBy) => {
+    const db = await calmGround(readBy);
+    const fleet = await calmFleet(2, db.url, { queues: db.queues });
+    const [frozen, other] = fleet as [CalmWorker, CalmWorker];
+    // Both are at work, and know of each other.
+    const before = idsOf(await db.hf.enqueueMany(many(50, db.jobs.quick, { ms: 5 })));
+    await allNoted(fleet, 'completed', before);
+    frozen.signal('SIGSTOP');
 
-  const since = nowMs();
-  const ids = idsOf(await db.hf.enqueueMany(many(50, db.jobs.quick, { ms: 5 })));
-  const starts = await allNoted([other], 'start', ids);
-  figure(`50 starts beside a frozen worker, by ${readBy}`, lastAfter(starts, since));
-  expect(lastAfter(starts, since)).toBeLessThanOrEqual(2_000);
-});
+    const since = nowMs();
+    const ids = idsOf(await db.hf.enqueueMany(many(50, db.jobs.quick, { ms: 5 })));
+    const starts = await allNoted([other], 'start', ids);
+    figure(`50 starts beside a frozen worker, by ${readBy}`, lastAfter(starts, since));
+    expect(lastAfter(starts, since)).toBeLessThanOrEqual(2_000);
+  },
+);
 
 /** So that it is dead after 1.5 s. Leases are long: they are not what brings the jobs back. */
 const SHORT = {
@@ -53,7 +57,7 @@ const recordDeaths = (db: CalmGround) =>
     CREATE TRIGGER record_death AFTER UPDATE ON holdfast.workers FOR EACH ROW
       WHEN (OLD.status <> 'dead' AND NEW.status = 'dead') EXECUTE FUNCTION record_death()`);
 
-test.each(READ_BY)('nothing happens under a dead id (by %s)', async (readBy) => {
+test.each(READ_BY.slice(long(1, 0)))('nothing happens under a dead id (by %s)', async (readBy) => {
   const db = await calmGround(readBy);
   await recordDeaths(db);
   const frozen = await calmWorker(db.url, { queues: db.queues, options: SHORT });

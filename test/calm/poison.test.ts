@@ -2,9 +2,9 @@
  * One job that aborts its process among 199 innocents, on a fleet of three under a supervisor. The job ends as
  * a dead letter after its own attempts; the innocents pay nothing; the fleet goes on with its other work.
  */
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { type CalmGround, CalmWorker, calmGround, figure, many } from '../support/calm.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 import { watchersAreOld } from '../support/watchers.js';
 
@@ -70,7 +70,7 @@ async function perSecond(db: CalmGround, from: Date, to: Date): Promise<number> 
   return ((row?.done as number) * 1_000) / (+to - +from);
 }
 
-test('a job that aborts its process', async () => {
+longTest('a job that aborts its process', async () => {
   const db = await calmGround();
   const fleet = supervise(db);
   try {

@@ -213,6 +213,7 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'maintenance lock',
       'limit lock',
       'unhandled',
+      'stopped',
       'schedules',
       'sequence',
       'buckets',
@@ -222,6 +223,7 @@ test('a healthy system has no finding, and every check says what it saw', async 
       'expired leases',
       'dead letters',
       'workers',
+      'vanished workers',
       'leaked handlers',
       'refused outcomes',
       'payloads in logs',
@@ -237,7 +239,7 @@ test('a count that is an estimate is called so', async () => {
   const queues = seen.queues.map((one) => ({
     queue: { ...one.queue, paused: true, maxPending: 10 },
     counts: { ...one.counts, pending: 70_000, approximate: true },
-    rate: one.rate,
+    ...{ rate: one.rate, stoppedMs: null },
   }));
   const texts = judgeQueues({ ...seen, queues }, LIMITS).map(({ text }) => text);
   expect(texts).toContain('The queue "inbox" is paused with about 70,000 jobs waiting.');

@@ -57,6 +57,7 @@ const CALLS: Record<string, string[]> = {
   'projections stops': [],
   'projections resume': ['totals'],
   'projections rebuild': ['totals'],
+  'projections skip': ['totals', ID, '--yes'],
   'projections promote': ['totals'],
   'projections rm': ['totals', '--yes'],
   'projections rebase': ['totals'],

@@ -19,7 +19,7 @@ test('limits are listed, set beside what code declares, reset and removed', asyn
   const [listed, json] = await Promise.all([cli('ls'), cli('ls', '--queue', 'inbox', '--json')]);
   expect(listed.out).toMatch(/^QUEUE +TYPE +RUNNING +RATE/);
   expect(listed.out).toMatch(
-    /\ninbox +step +0 of 5 +100\/1 min, burst 20 +0 +an operator +20 at once, 100\/1 min, burst 20/,
+    /\ninbox +step +0 of 5 +100\/1 min, burst 20 +0 +- +an operator +20 at once, 100\/1 min, burst 20/,
   );
   expect(values(json.out)).toMatchObject([
     { type: 'step', concurrency: 5, overridden: true, declared: { concurrency: 20 }, running: 0 },

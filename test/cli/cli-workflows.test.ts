@@ -1,6 +1,6 @@
 /** What a person at a terminal sees of runs, and does with them. */
 import { expect, test } from 'vitest';
-import { DeadLetter, workflow } from '../../packages/holdfast/src/index.js';
+import { DeadLetter, job, workflow } from '../../packages/holdfast/src/index.js';
 import { call, values } from '../support/cli-run.js';
 import { testDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
@@ -86,6 +86,9 @@ test('a run is listed, shown, explained, given its signal, and retried from a st
   const told = await holdfast('workflows', 'cancel', other.id, '--undo', '--yes');
   expect(told.err).toContain('1 of 1 run told to undo what it did.');
   expect((await db.hf.wait(other.id, { timeout: '20s' })).status).toBe('cancelled');
+  const plain = await db.hf.enqueue(job('plain'), {}, { delay: '1d' });
+  const lost = await holdfast('workflows', 'signal', plain.id, 'approved');
+  expect(lost.err).toContain('No worker has a body for "plain"');
   const acts = (await db.hf.audit()).acts.map(({ act }) => act);
-  expect(acts).toEqual(['cancel', 'retry', 'signal']);
+  expect(acts).toEqual(['signal', 'cancel', 'retry', 'signal']);
 });

@@ -16,7 +16,7 @@ import {
   many,
   nowMs,
 } from '../support/calm.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 
 const options = { concurrency: 20 };
@@ -112,7 +112,7 @@ function supervise(db: CalmGround, count: number) {
 const left = async (db: CalmGround) =>
   (await db.rows(`SELECT FROM holdfast.inbox WHERE status <> 'dead_letter'`)).length;
 
-// In short, the test below kills by one deadly job, and test/crash/poison.test.ts by one among many.
+// In short test/crash/poison.test.ts has one among many.
 test.each(
   long(
     [],
@@ -151,36 +151,40 @@ test.each(
   420_000,
 );
 
-test('a deadly job ends as a dead letter also while the whole fleet is killed beside it', async () => {
-  const db = await calmGround();
-  const fleet = supervise(db, WORKERS);
-  try {
-    await until('the fleet is up', () => fleet.live().length === WORKERS);
-    const item = db.jobs.poison.item({}, { maxAttempts: 1 });
-    const [poison] = await db.hf.enqueueMany([item, ...many(20, db.jobs.quick, { ms: 500 })]);
-    let kills = 0;
-    let deathsBefore = 0;
-    await until(
-      'it is a dead letter',
-      async () => {
-        // After each death of its own making, everybody else dies too.
-        const live = fleet.live();
-        if (kills < KILLS_BESIDE && fleet.deaths() > deathsBefore && live.length === WORKERS) {
-          kills++;
-          for (const worker of live) worker.signal('SIGKILL');
-          await Promise.all(live.map((worker) => worker.exited));
-          deathsBefore = fleet.deaths();
-        }
-        return (await db.hf.job(poison?.id as string))?.status === 'dead_letter';
-      },
-      { timeoutMs: 100_000 },
-    );
-    expect(await db.hf.job(poison?.id as string)).toMatchObject({ attempts: 1 });
-    await endedUnspent(db, 20);
-    // One attempt and four crashes before it; a crash soon after a kill of all may be forgiven.
-    figure('processes that one deadly job cost', fleet.deaths() - WORKERS * kills, '');
-    expect(fleet.deaths() - WORKERS * kills).toBeLessThanOrEqual(1 + 4 + kills);
-  } finally {
-    fleet.stop();
-  }
-}, 120_000);
+longTest(
+  'a deadly job ends as a dead letter also while the whole fleet is killed beside it',
+  async () => {
+    const db = await calmGround();
+    const fleet = supervise(db, WORKERS);
+    try {
+      await until('the fleet is up', () => fleet.live().length === WORKERS);
+      const item = db.jobs.poison.item({}, { maxAttempts: 1 });
+      const [poison] = await db.hf.enqueueMany([item, ...many(20, db.jobs.quick, { ms: 500 })]);
+      let kills = 0;
+      let deathsBefore = 0;
+      await until(
+        'it is a dead letter',
+        async () => {
+          // After each death of its own making, everybody else dies too.
+          const live = fleet.live();
+          if (kills < KILLS_BESIDE && fleet.deaths() > deathsBefore && live.length === WORKERS) {
+            kills++;
+            for (const worker of live) worker.signal('SIGKILL');
+            await Promise.all(live.map((worker) => worker.exited));
+            deathsBefore = fleet.deaths();
+          }
+          return (await db.hf.job(poison?.id as string))?.status === 'dead_letter';
+        },
+        { timeoutMs: 100_000 },
+      );
+      expect(await db.hf.job(poison?.id as string)).toMatchObject({ attempts: 1 });
+      await endedUnspent(db, 20);
+      // One attempt and four crashes before it; a crash soon after a kill of all may be forgiven.
+      figure('processes that one deadly job cost', fleet.deaths() - WORKERS * kills, '');
+      expect(fleet.deaths() - WORKERS * kills).toBeLessThanOrEqual(1 + 4 + kills);
+    } finally {
+      fleet.stop();
+    }
+  },
+  120_000,
+);

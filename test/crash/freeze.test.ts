@@ -5,6 +5,7 @@
 import { expect, test } from 'vitest';
 import { Child, QUICK, readyWorker } from '../support/child.js';
 import { blockedStatement, type Ground, ground, jobs } from '../support/ground.js';
+import { longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 
 /** Nobody is declared dead: only leases run out. */
@@ -138,30 +139,33 @@ test('a job that a worker claims while it registers again keeps its lease', asyn
   }
 });
 
-test('a worker that freezes in a round of maintenance does not stop that of the fleet', async () => {
-  const db = await ground();
-  // A queue without any job has rare rounds.
-  await db.hf.enqueue(jobs.noop, {}, { delay: '1h' });
-  const frozen = await readyWorker(db.url);
-  await frozen.hears('maintained');
-  const lock = await db.pool.connect();
-  try {
-    await lock.query('BEGIN; LOCK TABLE holdfast.workers IN EXCLUSIVE MODE');
-    await blockedStatement(db, `w.status IN ('alive', 'draining')`);
-    frozen.signal('SIGSTOP');
-    await lock.query('COMMIT');
-  } finally {
-    lock.release(true);
-  }
-  await readyWorker(db.url);
-  await until('the frozen worker is declared dead', async () => {
-    const [row] = await db.rows<{ status: string }>(
-      'SELECT status FROM holdfast.workers WHERE id = $1',
-      [frozen.workerId],
-    );
-    return row?.status === 'dead';
-  });
-});
+longTest(
+  'a worker that freezes in a round of maintenance does not stop that of the fleet',
+  async () => {
+    const db = await ground();
+    // A queue without any job has rare rounds.
+    await db.hf.enqueue(jobs.noop, {}, { delay: '1h' });
+    const frozen = await readyWorker(db.url);
+    await frozen.hears('maintained');
+    const lock = await db.pool.connect();
+    try {
+      await lock.query('BEGIN; LOCK TABLE holdfast.workers IN EXCLUSIVE MODE');
+      await blockedStatement(db, `w.status IN ('alive', 'draining')`);
+      frozen.signal('SIGSTOP');
+      await lock.query('COMMIT');
+    } finally {
+      lock.release(true);
+    }
+    await readyWorker(db.url);
+    await until('the frozen worker is declared dead', async () => {
+      const [row] = await db.rows<{ status: string }>(
+        'SELECT status FROM holdfast.workers WHERE id = $1',
+        [frozen.workerId],
+      );
+      return row?.status === 'dead';
+    });
+  },
+);
 
 const HEARTBEAT_MS = 1_000;
 const TTL_MS = 2_500;
@@ -241,14 +245,17 @@ async function learnsOfItsDeath(db: Ground, worker: FrozenKeeper): Promise<void>
   await worker.says('alive');
 }
 
-test('a process that wakes up is unsure before a heartbeat is confirmed, beats at once, and learns at once that it is dead', async () => {
-  const parts = [wakesUnsure, beatsAtOnce, learnsOfItsDeath];
-  // All are frozen at the same time, each with a database of its own.
-  const frozen = await Promise.all(
-    parts.map(async () => {
-      const db = await ground();
-      return [db, await frozenKeeper(db)] as const;
-    }),
-  );
-  for (const [n, part] of parts.entries()) await part(...(frozen[n] as (typeof frozen)[number]));
-});
+longTest(
+  'a process that wakes up is unsure before a heartbeat is confirmed, beats at once, and learns at once that it is dead',
+  async () => {
+    const parts = [wakesUnsure, beatsAtOnce, learnsOfItsDeath];
+    // All are frozen at the same time, each with a database of its own.
+    const frozen = await Promise.all(
+      parts.map(async () => {
+        const db = await ground();
+        return [db, await frozenKeeper(db)] as const;
+      }),
+    );
+    for (const [n, part] of parts.entries()) await part(...(frozen[n] as (typeof frozen)[number]));
+  },
+);

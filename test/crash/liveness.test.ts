@@ -7,6 +7,7 @@ import { lockKeyOf } from '../../packages/holdfast/src/fleet/registry.js';
 import { Child } from '../support/child.js';
 import { type Ground, ground } from '../support/ground.js';
 import { Line } from '../support/line.js';
+import { longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 import { watchersAreOld } from '../support/watchers.js';
 
@@ -81,40 +82,43 @@ async function thinOut(db: Ground, worker: Kept): Promise<() => void> {
   return () => clearInterval(cut);
 }
 
-test('who is frozen, has one session left, or comes back after all his connections broke is not declared dead', async () => {
-  const db = await ground();
-  const line = await Line.to(db.url);
-  await line.mend();
-  const [broken, frozen, thin, ...killed] = (await Promise.all([
-    kept(line.url),
-    // The last one watches.
-    ...Array.from({ length: 6 }, () => kept(db.url)),
-  ])) as [Kept, Kept, Kept, ...Kept[]];
-  killed.pop();
-  expect(killed).toHaveLength(3);
-  await watchersAreOld(db);
-  // It keeps its lock: that it is frozen is for its heartbeats to show.
-  frozen.signal('SIGSTOP');
-  const thickenUp = await thinOut(db, thin);
-  try {
-    for (const victim of killed) {
-      const before = await holders(db, broken.workerId);
-      expect(before.length).toBeGreaterThanOrEqual(2);
-      victim.signal('SIGKILL');
-      line.cut();
-      await line.mend();
-      // Whoever declared this one dead has looked at the others as often.
-      await isDead(db, victim);
-      const after = await holders(db, broken.workerId);
-      expect(after.length).toBeGreaterThanOrEqual(2);
-      expect(after.filter(({ pid }) => before.some((one) => one.pid === pid))).toEqual([]);
+longTest(
+  'who is frozen, has one session left, or comes back after all his connections broke is not declared dead',
+  async () => {
+    const db = await ground();
+    const line = await Line.to(db.url);
+    await line.mend();
+    const [broken, frozen, thin, ...killed] = (await Promise.all([
+      kept(line.url),
+      // The last one watches.
+      ...Array.from({ length: 6 }, () => kept(db.url)),
+    ])) as [Kept, Kept, Kept, ...Kept[]];
+    killed.pop();
+    expect(killed).toHaveLength(3);
+    await watchersAreOld(db);
+    // It keeps its lock: that it is frozen is for its heartbeats to show.
+    frozen.signal('SIGSTOP');
+    const thickenUp = await thinOut(db, thin);
+    try {
+      for (const victim of killed) {
+        const before = await holders(db, broken.workerId);
+        expect(before.length).toBeGreaterThanOrEqual(2);
+        victim.signal('SIGKILL');
+        line.cut();
+        await line.mend();
+        // Whoever declared this one dead has looked at the others as often.
+        await isDead(db, victim);
+        const after = await holders(db, broken.workerId);
+        expect(after.length).toBeGreaterThanOrEqual(2);
+        expect(after.filter(({ pid }) => before.some((one) => one.pid === pid))).toEqual([]);
+      }
+      for (const one of [broken, frozen, thin]) expect(await status(db, one)).toBe('alive');
+    } finally {
+      thickenUp();
     }
-    for (const one of [broken, frozen, thin]) expect(await status(db, one)).toBe('alive');
-  } finally {
-    thickenUp();
-  }
-  expect(broken.heard('dead')).toBeUndefined();
-});
+    expect(broken.heard('dead')).toBeUndefined();
+  },
+);
 
 test('a worker that was declared dead hears of it by the next look, and its lock follows its new id', async () => {
   const db = await ground();

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type JobDefinition, job } from '../../packages/holdfast/src/index.js';
 import { allNoted, calmWorker, type Payload } from '../support/calm.js';
 import { type Ground, ground } from '../support/ground.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 import { watchersAreOld } from '../support/watchers.js';
 import { testWorkers } from '../support/workers.js';
@@ -49,29 +49,33 @@ async function survivors(db: Ground, count: number) {
   return ended;
 }
 
-test(`of ${SURVIVORS} survivors at most two recover a queue of the dead one`, async () => {
-  const db = await ground();
-  for (const queue of QUEUES.slice(1)) await db.hf.createQueue(queue);
-  const killed = await calmWorker(db.url, { queues: QUEUES });
-  const held = await Promise.all(QUEUES.map((queue) => db.hf.enqueue(inQueue(queue), {})));
-  const ids = new Set(held.map(({ id }) => id));
-  await allNoted([killed], 'start', ids);
-  const ended = await survivors(db, SURVIVORS);
-  await watchersAreOld(db);
-  await noteRecoveries(db);
+longTest(
+  `of ${SURVIVORS} survivors at most two recover a queue of the dead one`,
+  async () => {
+    const db = await ground();
+    for (const queue of QUEUES.slice(1)) await db.hf.createQueue(queue);
+    const killed = await calmWorker(db.url, { queues: QUEUES });
+    const held = await Promise.all(QUEUES.map((queue) => db.hf.enqueue(inQueue(queue), {})));
+    const ids = new Set(held.map(({ id }) => id));
+    await allNoted([killed], 'start', ids);
+    const ended = await survivors(db, SURVIVORS);
+    await watchersAreOld(db);
+    await noteRecoveries(db);
 
-  killed.signal('SIGKILL');
-  await until('its jobs have run elsewhere', () => ended.size === ids.size);
-  await until('all have heard of it for long', async () => {
-    const text = `SELECT WHERE clock_timestamp() > (SELECT min(at) FROM recoveries) + interval '4 seconds'`;
-    return (await db.rows(text)).length === 1;
-  });
-  const counts = await db.rows<{ queue: string; count: number }>(
-    'SELECT queue, count(*)::int FROM recoveries GROUP BY queue ORDER BY queue',
-  );
-  expect(counts.map(({ queue }) => queue)).toEqual([...QUEUES].sort());
-  for (const { queue, count } of counts) expect(count, queue).toBeLessThanOrEqual(2);
-}, 120_000);
+    killed.signal('SIGKILL');
+    await until('its jobs have run elsewhere', () => ended.size === ids.size);
+    await until('all have heard of it for long', async () => {
+      const text = `SELECT WHERE clock_timestamp() > (SELECT min(at) FROM recoveries) + interval '4 seconds'`;
+      return (await db.rows(text)).length === 1;
+    });
+    const counts = await db.rows<{ queue: string; count: number }>(
+      'SELECT queue, count(*)::int FROM recoveries GROUP BY queue ORDER BY queue',
+    );
+    expect(counts.map(({ queue }) => queue)).toEqual([...QUEUES].sort());
+    for (const { queue, count } of counts) expect(count, queue).toBeLessThanOrEqual(2);
+  },
+  120_000,
+);
 
 test('whoever recovers and dies in the middle of it is recovered itself, with what it had left', async () => {
   const db = await ground();

@@ -42,7 +42,7 @@ async function cutAgainAndAgain(db: Ground, child: Child): Promise<void> {
   }
 }
 
-test.each(['enqueue', 'transaction', 'handler'])(
+test.each(long(['handler'], ['enqueue', 'transaction', 'handler']))(
   'a process with its own pool outlives terminated backends: %s',
   async (mode) => {
     const db = await ground();

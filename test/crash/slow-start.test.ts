@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { QUICK, readyWorker, startWorker } from '../support/child.js';
 import { type Ground, ground, jobs } from '../support/ground.js';
 import { type Held, heldLine } from '../support/held-line.js';
+import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 import { watchersAreOld } from '../support/watchers.js';
 
@@ -30,7 +31,7 @@ const SLOW: readonly (Held & { readonly what: string })[] = [
   },
 ];
 
-test.each(SLOW)('$what', async (held) => {
+test.each(SLOW.slice(long(1, 0)))('$what', async (held) => {
   const db = await ground();
   const watcher = await readyWorker(db.url);
   await watchersAreOld(db);

@@ -5,6 +5,7 @@ import { TWICE_MS } from '../../packages/holdfast/src/worker/signals.js';
 import { type Child, QUICK, readyWorker } from '../support/child.js';
 import { claimInFlight, type Ground, ground, jobs } from '../support/ground.js';
 import { Line } from '../support/line.js';
+import { longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 
 const GRACE_MS = 500;
@@ -138,31 +139,34 @@ test('a worker whose database is away stops all the same', async () => {
   await exits(worker, 0);
 });
 
-test('at a stop a job that runs alone is finished, and the other suspects stay unspent', async () => {
-  const db = await ground();
-  const options = { ...QUICK, concurrency: 5 } as const;
-  const crashed = await readyWorker(db.url, options);
-  await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.item({})));
-  await until('five handlers run', () => handled(crashed).length === 5);
-  // It was not the first crash: one more, and they run alone.
-  await db.rows('UPDATE holdfast.inbox SET crashes = $1, started = true', [ALONE_FROM - 1]);
-  crashed.signal('SIGKILL');
-  const worker = await readyWorker(db.url, options);
-  const alone = (await worker.hears('handling')).id as string;
-  expect(await queue(db)).toEqual({ 'processing/1': 1, 'pending/0': 4 });
-  worker.signal('SIGTERM');
-  await draining(db);
-  // Whoever ends the process from now on, it is not the job.
-  await until('it is blamed no more', async () => {
-    return (await db.rows('SELECT FROM holdfast.inbox WHERE isolated')).length === 0;
-  });
-  worker.tell({ do: 'finish', id: alone });
-  await exits(worker, 0);
-  expect(handled(worker)).toHaveLength(1);
-  await db.completed(1);
-  expect(await queue(db)).toEqual({ 'pending/0': 4 });
-  await everybodyLeft(db);
-});
+longTest(
+  'at a stop a job that runs alone is finished, and the other suspects stay unspent',
+  async () => {
+    const db = await ground();
+    const options = { ...QUICK, concurrency: 5 } as const;
+    const crashed = await readyWorker(db.url, options);
+    await db.hf.enqueueMany(Array.from({ length: 5 }, () => jobs.gated.item({})));
+    await until('five handlers run', () => handled(crashed).length === 5);
+    // It was not the first crash: one more, and they run alone.
+    await db.rows('UPDATE holdfast.inbox SET crashes = $1, started = true', [ALONE_FROM - 1]);
+    crashed.signal('SIGKILL');
+    const worker = await readyWorker(db.url, options);
+    const alone = (await worker.hears('handling')).id as string;
+    expect(await queue(db)).toEqual({ 'processing/1': 1, 'pending/0': 4 });
+    worker.signal('SIGTERM');
+    await draining(db);
+    // Whoever ends the process from now on, it is not the job.
+    await until('it is blamed no more', async () => {
+      return (await db.rows('SELECT FROM holdfast.inbox WHERE isolated')).length === 0;
+    });
+    worker.tell({ do: 'finish', id: alone });
+    await exits(worker, 0);
+    expect(handled(worker)).toHaveLength(1);
+    await db.completed(1);
+    expect(await queue(db)).toEqual({ 'pending/0': 4 });
+    await everybodyLeft(db);
+  },
+);
 
 test('a worker that lost everything it held stops at once', async () => {
   const db = await ground();

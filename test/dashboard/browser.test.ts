@@ -12,12 +12,16 @@ import { seriousFindings, testBrowser, wrongsOf } from '../support/browser.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';
 import { testDatabase } from '../support/database.js';
 import { quietLogger } from '../support/logger.js';
+import { longOf } from '../support/long.js';
+import { plantProjection } from '../support/plant-projections.js';
 import { plantWaiting } from '../support/plant-runs.js';
 import { until } from '../support/until.js';
 import { testWorkers } from '../support/workers.js';
 
 /** Left out only where there is no browser at all, and that is said. */
 const test = anyTest.skipIf(!hasBrowser());
+/** In short the acts are those of the API (acts.test.ts and others), and here is how a page asks for one. */
+const longTest = longOf(test);
 if (!hasBrowser()) console.warn(`The browser tests are left out. ${NO_BROWSER}`);
 
 const db = testDatabase();
@@ -98,6 +102,7 @@ const SCREENS: readonly [path: string, text: string][] = [
   ['schedules', 'nightly'],
   ['limits', 'report in inbox'],
   ['live-lab', 'Worker 2'],
+  ['projections', 'order:13'],
   ['health', 'Look again'],
   ['audit', 'pause'],
 ];
@@ -117,6 +122,7 @@ const LAB: LabHook = {
 test('every screen shows what there is, is accessible in light and dark, and fits on a telephone', async () => {
   const { dead } = await plantAll();
   const [run] = await plantWaiting(db, { count: 1, forMs: 3_600_000, tag: 'vip' });
+  await plantProjection(db, [{ key: 'order:13', error: 'Error: no price\n    at apply' }]);
   await db.hf.limits.set({ type: 'report' }, { concurrency: 2, rate: { limit: 5, per: '1m' } });
   await db.hf.pause('inbox', { actor: 'ada', type: 'report' });
   await db.hf.pause('inbox', { actor: 'ada' });
@@ -202,7 +208,7 @@ test('a dead letter is retried, discarded and taken back from its page', async (
   expect(await status(dead)).toBe('pending');
 });
 
-test('a job that is not due runs now, and its result is shown', async () => {
+longTest('a job that is not due runs now, and its result is shown', async () => {
   const { later } = await plantAll();
   const page = await open(`${await serve()}jobs/${later}`);
   await click(page, 'Run now');
@@ -212,125 +218,138 @@ test('a job that is not due runs now, and its result is shown', async () => {
   expect(await status(later)).toBe('completed');
 });
 
-test('jobs are found by key, error and id; those selected and all that match are acted on', async () => {
-  const paper: string[] = [];
-  for (let n = 0; n < 3; n++)
-    paper.push(await plantJob(db, { status: 'dead_letter', error: 'Error: no paper' }));
-  const ink = await plantJob(db, { status: 'dead_letter', error: 'Error: no ink', key: 'order:1' });
-  const page = await open(`${await serve()}jobs`);
-  await page.getByLabel('Key or id').fill('order:1');
-  await page.keyboard.press('Enter');
-  await says(page, 'Error: no ink');
-  expect(await page.getByText('Error: no paper').count()).toBe(0);
-  expect(page.url()).toContain('key=order%3A1');
-  await page.getByLabel(`Select ${ink}`).check();
-  await click(page, 'Retry');
-  await says(page, '1 job retried.');
-  expect(await status(ink)).toBe('pending');
-  await page.getByLabel('Key or id').fill('');
-  await page.getByLabel('Error holds').fill('paper');
-  await page.getByLabel('Status').selectOption('dead_letter');
-  await click(page, 'Discard all…');
-  await says(page, 'This is about 3 jobs of inbox.');
-  await page.getByLabel('Why (kept in the audit)').fill('the printer is gone');
-  await click(page, 'Discard 3 jobs');
-  await says(page, '3 jobs discarded.');
-  expect(await Promise.all(paper.map(status))).toEqual(['discarded', 'discarded', 'discarded']);
-  const [entry] = (await db.hf.audit()).acts;
-  expect(entry).toMatchObject({ act: 'discard', jobs: 3, reason: 'the printer is gone' });
-  await click(page, 'Undo');
-  await until('they are back', async () => (await status(paper[0] as string)) === 'dead_letter');
-  await page.getByLabel('Key or id').fill(ink);
-  await page.keyboard.press('Enter');
-  await page.waitForURL(`**/jobs/${ink}`);
-});
+longTest(
+  'jobs are found by key, error and id; those selected and all that match are acted on',
+  async () => {
+    const paper: string[] = [];
+    for (let n = 0; n < 3; n++)
+      paper.push(await plantJob(db, { status: 'dead_letter', error: 'Error: no paper' }));
+    const ink = await plantJob(db, {
+      status: 'dead_letter',
+      error: 'Error: no ink',
+      key: 'order:1',
+    });
+    const page = await open(`${await serve()}jobs`);
+    await page.getByLabel('Key or id').fill('order:1');
+    await page.keyboard.press('Enter');
+    await says(page, 'Error: no ink');
+    expect(await page.getByText('Error: no paper').count()).toBe(0);
+    expect(page.url()).toContain('key=order%3A1');
+    await page.getByLabel(`Select ${ink}`).check();
+    await click(page, 'Retry');
+    await says(page, '1 job retried.');
+    expect(await status(ink)).toBe('pending');
+    await page.getByLabel('Key or id').fill('');
+    await page.getByLabel('Error holds').fill('paper');
+    await page.getByLabel('Status').selectOption('dead_letter');
+    await click(page, 'Discard all…');
+    await says(page, 'This is about 3 jobs of inbox.');
+    await page.getByLabel('Why (kept in the audit)').fill('the printer is gone');
+    await click(page, 'Discard 3 jobs');
+    await says(page, '3 jobs discarded.');
+    expect(await Promise.all(paper.map(status))).toEqual(['discarded', 'discarded', 'discarded']);
+    const [entry] = (await db.hf.audit()).acts;
+    expect(entry).toMatchObject({ act: 'discard', jobs: 3, reason: 'the printer is gone' });
+    await click(page, 'Undo');
+    await until('they are back', async () => (await status(paper[0] as string)) === 'dead_letter');
+    await page.getByLabel('Key or id').fill(ink);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**/jobs/${ink}`);
+  },
+);
 
-test('a group of dead letters is redriven, a queue paused, a worker drained, a schedule run', async () => {
-  const { dead } = await plantAll();
-  const page = await open(`${await serve()}dead-letters`);
-  await click(page, 'Redrive…');
-  await click(page, 'Retry 1 job');
-  await says(page, '1 job retried.');
-  expect(await status(dead)).toBe('pending');
-  await page.getByRole('link', { name: 'Queues' }).click();
-  const inbox = page.getByRole('region', { name: 'Queue inbox' });
-  await inbox.getByRole('button', { name: 'Pause…' }).click();
-  await click(page, 'Pause');
-  await inbox.getByRole('button', { name: 'Resume' }).waitFor();
-  expect((await db.hf.queues())[0]).toMatchObject({ paused: true });
-  await page.keyboard.press('g');
-  await page.keyboard.press('w');
-  await click(page, 'Drain worker-two');
-  await click(page, 'Drain');
-  await says(page, 'worker-two was asked to drain');
-  const drained = (await db.hf.workers()).find(({ id }) => id === 'worker-two');
-  expect(drained).toMatchObject({ status: 'draining' });
-  await page.getByRole('link', { name: 'Schedules' }).click();
-  await click(page, 'Run now');
-  await says(page, 'nightly made a job.');
-  expect((await db.hf.jobs({ filter: { type: 'report' } })).jobs).toHaveLength(1);
-  await page.getByLabel('Name begins with').fill('daily');
-  await page.keyboard.press('Enter');
-  await says(page, 'No schedule matches.');
-  expect(page.url()).toContain('prefix=daily');
-  await page.goBack();
-  await says(page, 'nightly');
-});
+longTest(
+  'a group of dead letters is redriven, a queue paused, a worker drained, a schedule run',
+  async () => {
+    const { dead } = await plantAll();
+    const page = await open(`${await serve()}dead-letters`);
+    await click(page, 'Redrive…');
+    await click(page, 'Retry 1 job');
+    await says(page, '1 job retried.');
+    expect(await status(dead)).toBe('pending');
+    await page.getByRole('link', { name: 'Queues' }).click();
+    const inbox = page.getByRole('region', { name: 'Queue inbox' });
+    await inbox.getByRole('button', { name: 'Pause…' }).click();
+    await click(page, 'Pause');
+    await inbox.getByRole('button', { name: 'Resume' }).waitFor();
+    expect((await db.hf.queues())[0]).toMatchObject({ paused: true });
+    await page.keyboard.press('g');
+    await page.keyboard.press('w');
+    await click(page, 'Drain worker-two');
+    await click(page, 'Drain');
+    await says(page, 'worker-two was asked to drain');
+    const drained = (await db.hf.workers()).find(({ id }) => id === 'worker-two');
+    expect(drained).toMatchObject({ status: 'draining' });
+    await page.getByRole('link', { name: 'Schedules' }).click();
+    await click(page, 'Run now');
+    await says(page, 'nightly made a job.');
+    expect((await db.hf.jobs({ filter: { type: 'report' } })).jobs).toHaveLength(1);
+    await page.getByLabel('Name begins with').fill('daily');
+    await page.keyboard.press('Enter');
+    await says(page, 'No schedule matches.');
+    expect(page.url()).toContain('prefix=daily');
+    await page.goBack();
+    await says(page, 'nightly');
+  },
+);
 
-test('a run waits, gets a signal, fails, is retried from a step and cancelled with undo, on its page', async () => {
-  const evil = '<img src=x onerror=alert(1)>';
-  let stock = 0;
-  let undone = 0;
-  const order = workflow<{ n: number }, { approved: unknown }>('order', { maxAttempts: 1 });
-  start(db.hf, (worker) =>
-    worker.workflow(order, async (flow) => {
-      await flow.step('charge', () => ({ card: evil }), { undo: () => void undone++ });
-      await flow.wait(evil, 'approved');
-      await flow.step('reserve', () => {
-        if (stock === 0) throw new DeadLetter(`no stock ${evil}`);
-        return stock;
-      });
-      await flow.wait('delivery', 'approved');
-      return null;
-    }),
-  );
-  const { id } = await db.hf.enqueue(order, { n: 1 }, { tag: evil, partitionKey: 'order:1' });
-  const page = await open(`${await serve()}workflows?tag=${encodeURIComponent(evil)}`);
-  await says(page, 'signal “approved”');
-  await page.getByRole('region', { name: 'Runs' }).getByRole('link', { name: 'order' }).click();
-  await page.waitForURL(`**/workflows/${id}`);
-  await page.locator('.steps summary', { hasText: 'charge' }).click();
-  await says(page, `"card": "${evil}"`);
-  await click(page, 'Send “approved”…');
-  await page.getByLabel('Value, as JSON (empty: none)').fill('{by');
-  await click(page, 'Send');
-  await says(page, 'The value is no JSON');
-  await page.getByLabel('Value, as JSON (empty: none)').fill('{"by": "kim"}');
-  await click(page, 'Send');
-  await says(page, '“approved” was sent.');
-  await says(page, 'took “approved” after');
-  await says(page, `Because: The step "reserve" failed for good: no stock ${evil}`);
-  expect(undone).toBe(1);
-  await click(page, 'Show the value of approved');
-  await says(page, '"by": "kim"');
-  stock = 1;
-  await click(page, 'Retry…');
-  await page.getByLabel('From').selectOption('reserve');
-  await click(page, 'Retry');
-  await says(page, 'The run goes on.');
-  await click(page, 'Cancel…');
-  expect(await page.getByLabel('Undo first what it did').isChecked()).toBe(true);
-  await click(page, 'Cancel and undo');
-  await until('it is cancelled', async () => (await status(id)) === 'cancelled');
-  expect(undone).toBe(2);
-  await page.goto(page.url().replace('/workflows/', '/jobs/'));
-  await page.getByRole('link', { name: 'This job is a run of a workflow: its steps' }).click();
-  const other = await open(`${await serve({ loopback: true })}workflows/${id}`);
-  await says(other, 'cancelled');
-  expect(await other.getByRole('toolbar', { name: 'Acts' }).count()).toBe(0);
-});
+longTest(
+  'a run waits, gets a signal, fails, is retried from a step and cancelled with undo, on its page',
+  async () => {
+    const evil = '<img src=x onerror=alert(1)>';
+    let stock = 0;
+    let undone = 0;
+    const order = workflow<{ n: number }, { approved: unknown }>('order', { maxAttempts: 1 });
+    start(db.hf, (worker) =>
+      worker.workflow(order, async (flow) => {
+        await flow.step('charge', () => ({ card: evil }), { undo: () => void undone++ });
+        await flow.wait(evil, 'approved');
+        await flow.step('reserve', () => {
+          if (stock === 0) throw new DeadLetter(`no stock ${evil}`);
+          return stock;
+        });
+        await flow.wait('delivery', 'approved');
+        return null;
+      }),
+    );
+    const { id } = await db.hf.enqueue(order, { n: 1 }, { tag: evil, partitionKey: 'order:1' });
+    const page = await open(`${await serve()}workflows?tag=${encodeURIComponent(evil)}`);
+    await says(page, 'signal “approved”');
+    await page.getByRole('region', { name: 'Runs' }).getByRole('link', { name: 'order' }).click();
+    await page.waitForURL(`**/workflows/${id}`);
+    await page.locator('.steps summary', { hasText: 'charge' }).click();
+    await says(page, `"card": "${evil}"`);
+    await click(page, 'Send “approved”…');
+    await page.getByLabel('Value, as JSON (empty: none)').fill('{by');
+    await click(page, 'Send');
+    await says(page, 'The value is no JSON');
+    await page.getByLabel('Value, as JSON (empty: none)').fill('{"by": "kim"}');
+    await click(page, 'Send');
+    await says(page, '“approved” was sent.');
+    await says(page, 'took “approved” after');
+    await says(page, `Because: The step "reserve" failed for good: no stock ${evil}`);
+    expect(undone).toBe(1);
+    await click(page, 'Show the value of approved');
+    await says(page, '"by": "kim"');
+    stock = 1;
+    await click(page, 'Retry…');
+    await page.getByLabel('From').selectOption('reserve');
+    await click(page, 'Retry');
+    await says(page, 'The run goes on.');
+    await click(page, 'Cancel…');
+    expect(await page.getByLabel('Undo first what it did').isChecked()).toBe(true);
+    await click(page, 'Cancel and undo');
+    await until('it is cancelled', async () => (await status(id)) === 'cancelled');
+    expect(undone).toBe(2);
+    await page.goto(page.url().replace('/workflows/', '/jobs/'));
+    await page.getByRole('link', { name: 'This job is a run of a workflow: its steps' }).click();
+    const other = await open(`${await serve({ loopback: true })}workflows/${id}`);
+    await says(other, 'cancelled');
+    expect(await other.getByRole('toolbar', { name: 'Acts' }).count()).toBe(0);
+  },
+);
 
-test('a limit is set, changed and removed, and a type paused, from their page', async () => {
+longTest('a limit is set, changed and removed, and a type paused, from their page', async () => {
   await plantJob(db, { type: 'report' });
   const page = await open(`${await serve()}limits`);
   await says(page, 'Nothing is limited.');
@@ -363,6 +382,33 @@ test('a limit is set, changed and removed, and a type paused, from their page', 
     { act: 'pause' },
   ]);
 });
+
+longTest(
+  'a stopped key is retried and its event skipped, and a build removed, on its screen',
+  async () => {
+    const evil = '<img src=x onerror=alert(1)>';
+    await plantProjection(db, [
+      { key: evil, error: `Error: ${evil}` },
+      { key: 'order:2', error: 'Error: no card' },
+    ]);
+    const page = await open(`${await serve()}projections`);
+    await says(page, `Error: ${evil}`);
+    await click(page, 'Retry order:2');
+    await says(page, '1 key goes on.');
+    await says(page, 'is retried');
+    await click(page, `Skip the event of ${evil}`);
+    await says(page, 'The read model will lack this event.');
+    await click(page, 'Skip it');
+    await says(page, 'is skipped');
+    await click(page, 'Remove version 2 of order_totals');
+    await click(page, 'Remove');
+    await says(page, 'The build of version 2 of order_totals is gone.');
+    const { acts } = await db.hf.audit();
+    expect(acts.slice(0, 3).map(({ act }) => act)).toEqual([
+      ...['remove_projection', 'skip_event', 'resume_projection'],
+    ]);
+  },
+);
 
 test('the live lab is listed where there is one, and its buttons reach it', async () => {
   const acted: LabAct[] = [];
@@ -476,7 +522,7 @@ test('what payloads, keys, errors and workers say is text and nothing else', asy
   await page.getByText('pwned').first().waitFor();
 });
 
-test('where no archive is kept no way back is promised', async () => {
+longTest('where no archive is kept no way back is promised', async () => {
   await db.hf.configureQueue('inbox', { archiveRetention: 0 });
   onTestFinished(() => db.hf.configureQueue('inbox', { archiveRetention: '7d' }));
   await plantJob(db, { status: 'dead_letter' });
@@ -489,7 +535,7 @@ test('where no archive is kept no way back is promised', async () => {
   expect(await page.getByRole('button', { name: 'Undo' }).count()).toBe(0);
 });
 
-test('who goes back while a question is open is not asked about other jobs', async () => {
+longTest('who goes back while a question is open is not asked about other jobs', async () => {
   await plantJob(db, { type: 'mail' });
   await plantJob(db, { type: 'fax' });
   const page = await open(`${await serve()}jobs?status=pending`);

@@ -207,6 +207,7 @@ test('what is wrong is said in words, the worst first', () => {
       unreadable: null,
       pausedTypes: [] as readonly string[],
       pausedKeys: [] as readonly string[],
+      onHold: 0,
     },
   } as ReadableQueue;
   const worker = { id: 'w1', status: 'alive', state: 'alive', silentMs: 0 };
@@ -235,13 +236,34 @@ test('what is wrong is said in words, the worst first', () => {
   expect(problemsOf([{ ...well, pausedTypes: ['a', 'b'] }], [], [])).toEqual([
     { level: 'note', text: 'Jobs of type a and 1 more part in mail are paused.', link: 'limits' },
   ]);
-  // What is paused waits for a person, and may be the oldest.
-  expect(problemsOf([{ ...queue, pausedTypes: ['a'], deadLetter: 0 }], [worker], [])).toMatchObject(
-    [
-      { level: 'note', text: expect.stringContaining('is behind') },
-      { level: 'note', text: 'Jobs of type a in mail are paused.' },
-    ],
-  );
+  // What is paused waits for a person, and is counted apart.
+  const onHold = { ...well, pausedTypes: ['a'], onHold: 2 };
+  expect(problemsOf([onHold], [worker], [])).toEqual([
+    {
+      level: 'note',
+      text: 'Jobs of type a in mail are paused; 2 jobs wait for it.',
+      link: 'limits',
+    },
+  ]);
+  // What has stopped is said with its cause, and not a second time.
+  const reason = {
+    code: 'row_locked',
+    text: 'Its row is locked by process 7.',
+    fix: null,
+  } as const;
+  const stopped = {
+    ...{ queue: 'mail', types: ['a'], jobs: 3, more: false, oldest: 'id' },
+    ...{ dueMs: 90_000, idleMs: 120_000, reason },
+  };
+  expect(problemsOf([{ ...queue, deadLetter: 0 }], [worker], [], [stopped])).toEqual([
+    {
+      level: 'bad',
+      text:
+        '3 due jobs of "mail" (a) do not start: the oldest has been due for 1 min 30 s, and none of the kind has ' +
+        'started for 2 min. Its row is locked by process 7.',
+      link: 'jobs/id',
+    },
+  ]);
   // A fleet that was killed is nobody, although the registry calls it alive.
   const [first, second] = problemsOf(
     [queue],

@@ -15,10 +15,12 @@ import { hasBrowser, launch, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { newPage, seriousFindings, wrongsOf } from '../support/browser.js';
 import { testDatabase } from '../support/database.js';
 import { type FileServer, serveFiles } from '../support/file-server.js';
-import { long } from '../support/long.js';
+import { long, longOf } from '../support/long.js';
 
 /** Left out only where there is no browser at all, and that is said. */
 const test = anyTest.skipIf(!hasBrowser());
+/** In short test/lab/journeys.test.ts has them all without a page. */
+const longTest = longOf(test);
 if (!hasBrowser()) console.warn(`The browser tests of the lab are left out. ${NO_BROWSER}`);
 
 /** Postgres and its migrations, on a busy machine. */
@@ -140,7 +142,7 @@ test('2: two mails without the guard and one with it; the stale worker is refuse
   await stepTo('that was its last attempt: a dead letter');
 });
 
-test('3: a key of one’s own, more workers, fewer points', async () => {
+longTest('3: a key of one’s own, more workers, fewer points', async () => {
   await go('journey=ring', 'Three workers share 1024 buckets.');
   await shown().getByLabel('A key of yours').fill('<b>mine</b>');
   await click('Look up its owner');
@@ -155,7 +157,7 @@ test('3: a key of one’s own, more workers, fewer points', async () => {
   await isFit();
 });
 
-test(
+longTest(
   `4: both courses of a kill${long('', ', and the zombie of a freeze')}`,
   async () => {
     await go('journey=heartbeat&fault=kill', 'silence for a TTL');
@@ -182,7 +184,7 @@ test(
   2 * LOAD_MS,
 );
 
-test('5: sliders, what they come to, and what came of them', async () => {
+longTest('5: sliders, what they come to, and what came of them', async () => {
   await go('journey=timing', 'worker-a claims the job');
   await says('Holdfast’s worker takes these settings.');
   await isFit();
@@ -192,7 +194,7 @@ test('5: sliders, what they come to, and what came of them', async () => {
   await says('no completion counted');
 });
 
-test(
+longTest(
   '6: a burst, a kill, and nothing is lost',
   async () => {
     await go('journey=fleet&seed=3', 'Three workers are up');
@@ -213,7 +215,7 @@ test(
   2 * LOAD_MS,
 );
 
-test(
+longTest(
   '7: a checkout is crashed by hand, with its keys and without, and nothing happens twice with them',
   async () => {
     await go('journey=checkout', 'A checkout that nobody disturbs');

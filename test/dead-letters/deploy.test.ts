@@ -5,6 +5,7 @@ import { type DeadJob, holdfast, job } from '../../packages/holdfast/src/index.j
 import { Child, QUICK } from '../support/child.js';
 import { emptyDatabases } from '../support/empty-database.js';
 import { quietLogger } from '../support/logger.js';
+import { long } from '../support/long.js';
 import { until } from '../support/until.js';
 import { makeOldSchema } from '../support/upgrade/old-schema.js';
 
@@ -66,7 +67,7 @@ const stopped = async (child: Child) => {
   expect(await child.exited, child.describe()).toMatchObject({ code: 0 });
 };
 
-test.each(['old', 'new'])('the %s worker starts first', async (first) => {
+test.each(long(['old'], ['old', 'new']))('the %s worker starts first', async (first) => {
   const db = await oldGround();
   const early = first === 'old' ? await db.oldWorker() : null;
   await db.hf.migrate();

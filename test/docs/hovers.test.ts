@@ -13,7 +13,7 @@ const SKIPPED = {
   'the shape of an object of another library': [
     ...['StandardSchema', 'Telemetry', 'PgliteLike', 'MetricsApi', 'PromClientRegistry'],
     ...['QueryRunnerLike', 'JetStreamLike', 'NatsHeadersLike', 'RedisLike', 'KafkaProducerLike'],
-    ...['RabbitConnectionLike', 'RabbitPublisherLike'],
+    ...['RabbitConnectionLike', 'RabbitPublisherLike', 'NatsConnectionLike', 'NatsAckLike'],
   ],
   'a row of a statement of ours: its view names the fields': [
     ...['ScheduleRow', 'AuditRow', 'ListedJob', 'ShownJob', 'DeadLetterGroupRow', 'WorkerRow'],
@@ -104,6 +104,27 @@ test('functions and the main option objects have an example', () => {
   expect(examples.filter(({ doc }) => !doc.includes('@example')).map(({ name }) => name)).toEqual(
     [],
   );
+});
+
+/** Methods and functions that nobody calls by name, and those whose arguments say it all. */
+const NO_EXAMPLE =
+  /^(Holdfast|Worker|TestRun)\.(Symbol\.asyncDispose|id|stopping|handlers|addResident|then|movedMs)\(\)$|^Outbox\.holds\(\)$|^AppendsEvents\.append\(\)$|^hash32\(\)$|^\w+Definition\.\w+\(\)$/;
+
+test('every function, and every method of what users call, has an example', () => {
+  const called =
+    /^(\w+|(looking|byId|queueSettings|schedules\.schedules|limits\.limits|deadLetters|archive|workflows|runs|endpoints|sending|Holdfast|Worker|HandlerContext|Batch(Job|Context)|Outbox|Relay|Receiver|Webhooks|EventLog|AppendsEvents|Projections|Flow|TestRun|\w+Definition)\.[\w.]+)\(\)$/;
+  const all = needed.filter(({ name }) => called.test(name) && !NO_EXAMPLE.test(name));
+  expect(all.length).toBeGreaterThan(120);
+  expect(all.filter(({ doc }) => !doc.includes('@example')).map(({ name }) => name)).toEqual([]);
+});
+
+test('every option that may be left out says what is done then', () => {
+  const options = needed.filter(
+    ({ name, isOptional }) => isOptional && /(Options|Choice|Request|Call|Changes)\./.test(name),
+  );
+  expect(options.length).toBeGreaterThan(150);
+  const silent = options.filter(({ doc }) => !/default|without|left out|null:/i.test(doc));
+  expect(silent.map(({ name }) => name)).toEqual([]);
 });
 
 test('who requires a package gets the same sentences', () => {

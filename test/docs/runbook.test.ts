@@ -134,6 +134,34 @@ describe('alerts', () => {
     ];
   });
 
+  entry('HoldfastQueueStopped', async () => {
+    const inbox = {
+      running: 1,
+      held: 1,
+      handlers: 1,
+      fullMs: HOUR,
+      started: { [TYPE]: [0, HOUR] },
+    };
+    const load = { running: 1, held: 1, queues: { inbox } };
+    await plantWorker(db, { id: 'w1', metadata: { concurrency: 1, load } });
+    const hung = await plantJob(db, { status: 'processing' });
+    await db.rows(`UPDATE holdfast.inbox SET claimed_at = now() - interval '1 hour'`);
+    const id = await plantJob(db, { dueInMs: -120_000 });
+    return [
+      [
+        'holdfast status',
+        /STOPPED for 2 min[\s\S]*1 due job of "inbox" \(send_receipt\) does not start/,
+      ],
+      [
+        'holdfast doctor',
+        new RegExp(`PROBLEM +stopped: .*no free handler[\\s\\S]*jobs cancel ${hung}`),
+      ],
+      ['holdfast explain JOB_ID', /no free handler/, { JOB_ID: id }],
+      ['holdfast workers drain WORKER_ID', /w1/, { WORKER_ID: 'w1' }],
+      ['holdfast jobs cancel JOB_ID', /cancelled/, { JOB_ID: hung }],
+    ];
+  });
+
   entry('HoldfastOldestPending', async () => {
     await plantWorker(db, { id: 'w1' });
     const id = await plantJob(db, { dueInMs: -HOUR });

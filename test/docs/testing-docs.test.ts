@@ -21,6 +21,7 @@ import { type HandlerContext, type Holdfast, job } from '../../packages/holdfast
 import { expectEnqueued, expectNotEnqueued, testJob } from '../../packages/testing/src/index.js';
 import { documentationBlocks } from '../support/doc-blocks.js';
 import { KITS, kitOn } from '../support/kits.js';
+import { longTest } from '../support/long.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const blocks = documentationBlocks(ROOT);
@@ -45,35 +46,39 @@ describe('from a project of its own', () => {
     return spawnSync(process.execPath, args, { cwd: folder, env, encoding: 'utf8' });
   }
 
-  test('the examples of the page pass under node:test', { timeout: 180_000 }, () => {
-    const examples = blocks.filter(
-      ({ page, info, code }) =>
-        page === 'docs/testing.md' && info === 'ts' && !code.startsWith('// vitest.config.ts'),
-    );
-    const names = examples.map(({ code }) => /^\/\/ (\S+)\.test\.ts\n/.exec(code)?.[1]);
-    expect(names).toEqual([
-      ...['receipt', 'order', 'journey', 'faults', 'operator'],
-      ...['drizzle', 'prisma', 'checkout', 'crashes', 'replay'],
-    ]);
-    const files = names.map((name) => `${name}.ts`);
-    for (const [index, file] of files.entries()) {
-      writeFileSync(join(folder, file), examples[index]?.code as string);
-    }
-    const client = join(folder, 'generated/prisma');
-    cpSync(join(ROOT, 'test/support/prisma/client'), client, { recursive: true });
-    const options = ['--target', 'ES2022', '--module', 'NodeNext', '--strict', '--skipLibCheck'];
-    const types = ['--types', 'node', '--lib', 'ES2023,ESNext.Disposable'];
-    const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
-    const compiled = run([tsc, ...options, ...types, ...files]);
-    expect(compiled.stdout).toBe('');
-    // One process for all: a PGlite takes seconds to start.
-    const all = names.map((name) => `import './${name}.js';`).join('\n');
-    writeFileSync(join(folder, 'all.test.mjs'), all);
-    const report = ['--test', '--test-reporter', 'tap'];
-    const { stdout, stderr, status } = run([...QUICK_WASM, ...report, 'all.test.mjs']);
-    expect(`${stderr}${stdout}`).toMatch(/# pass 14\n# fail 0/);
-    expect(status).toBe(0);
-  });
+  longTest(
+    'the examples of the page pass under node:test',
+    () => {
+      const examples = blocks.filter(
+        ({ page, info, code }) =>
+          page === 'docs/testing.md' && info === 'ts' && !code.startsWith('// vitest.config.ts'),
+      );
+      const names = examples.map(({ code }) => /^\/\/ (\S+)\.test\.ts\n/.exec(code)?.[1]);
+      expect(names).toEqual([
+        ...['receipt', 'order', 'journey', 'faults', 'operator'],
+        ...['drizzle', 'prisma', 'checkout', 'crashes', 'replay'],
+      ]);
+      const files = names.map((name) => `${name}.ts`);
+      for (const [index, file] of files.entries()) {
+        writeFileSync(join(folder, file), examples[index]?.code as string);
+      }
+      const client = join(folder, 'generated/prisma');
+      cpSync(join(ROOT, 'test/support/prisma/client'), client, { recursive: true });
+      const options = ['--target', 'ES2022', '--module', 'NodeNext', '--strict', '--skipLibCheck'];
+      const types = ['--types', 'node', '--lib', 'ES2023,ESNext.Disposable'];
+      const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+      const compiled = run([tsc, ...options, ...types, ...files]);
+      expect(compiled.stdout).toBe('');
+      // One process for all: a PGlite takes seconds to start.
+      const all = names.map((name) => `import './${name}.js';`).join('\n');
+      writeFileSync(join(folder, 'all.test.mjs'), all);
+      const report = ['--test', '--test-reporter', 'tap'];
+      const { stdout, stderr, status } = run([...QUICK_WASM, ...report, 'all.test.mjs']);
+      expect(`${stderr}${stdout}`).toMatch(/# pass 14\n# fail 0/);
+      expect(status).toBe(0);
+    },
+    180_000,
+  );
 
   test('a plain script needs no runner, and ends by itself', { timeout: 120_000 }, () => {
     const script = `

@@ -16,7 +16,7 @@ import {
   type Step,
 } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { checkOrder, keepLog, readLog } from '../support/order-log.js';
 import { until } from '../support/until.js';
 
@@ -40,45 +40,49 @@ const isDead = (db: Ground, { workerId }: FleetWorker) =>
     return (await db.rows<{ status: string }>(text, [workerId]))[0]?.status === 'dead';
   });
 
-test('a fleet whose processes are killed and frozen under load keeps every key in order', async () => {
-  const db = await orderedGround();
-  const load = new Load(db, KEYS);
-  let fleet = await fleetOf(3, db.url, CONFIG);
-  await allWork(db, fleet);
-  const everybody = [...fleet];
-  const crashed: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    const [killed, frozen, ...rest] = fleet as [FleetWorker, FleetWorker, ...FleetWorker[]];
-    crashed.push(killed.pid, frozen.pid);
-    killed.signal('SIGKILL');
-    frozen.signal('SIGSTOP');
-    fleet = [...rest, ...(await fleetOf(2, db.url, CONFIG))];
-    everybody.push(...fleet);
-    await Promise.all([isDead(db, killed), isDead(db, frozen)]);
+longTest(
+  'a fleet whose processes are killed and frozen under load keeps every key in order',
+  async () => {
+    const db = await orderedGround();
+    const load = new Load(db, KEYS);
+    let fleet = await fleetOf(3, db.url, CONFIG);
     await allWork(db, fleet);
-    frozen.signal('SIGCONT');
-    await frozen.hears('reregistered');
-  }
-  const total = await load.finish();
+    const everybody = [...fleet];
+    const crashed: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const [killed, frozen, ...rest] = fleet as [FleetWorker, FleetWorker, ...FleetWorker[]];
+      crashed.push(killed.pid, frozen.pid);
+      killed.signal('SIGKILL');
+      frozen.signal('SIGSTOP');
+      fleet = [...rest, ...(await fleetOf(2, db.url, CONFIG))];
+      everybody.push(...fleet);
+      await Promise.all([isDead(db, killed), isDead(db, frozen)]);
+      await allWork(db, fleet);
+      frozen.signal('SIGCONT');
+      await frozen.hears('reregistered');
+    }
+    const total = await load.finish();
 
-  const log = await readLog(db);
-  const checked = checkOrder(log, new Set([...crashed, ...reregisteredPids(everybody)]));
-  expect(checked.broken).toEqual([]);
-  expect([...checked.ended.values()]).toEqual(load.keys.map(() => load.rounds));
-  // Something was lost with the processes and was run again, or nothing would have been tried.
-  expect(checked.repeats).toBeGreaterThan(log.filter(({ kind }) => kind === 'failed').length);
-  const [archive] = await db.rows(
-    `SELECT count(*)::int, count(DISTINCT id)::int AS jobs FROM holdfast.inbox_archive
+    const log = await readLog(db);
+    const checked = checkOrder(log, new Set([...crashed, ...reregisteredPids(everybody)]));
+    expect(checked.broken).toEqual([]);
+    expect([...checked.ended.values()]).toEqual(load.keys.map(() => load.rounds));
+    // Something was lost with the processes and was run again, or nothing would have been tried.
+    expect(checked.repeats).toBeGreaterThan(log.filter(({ kind }) => kind === 'failed').length);
+    const [archive] = await db.rows(
+      `SELECT count(*)::int, count(DISTINCT id)::int AS jobs FROM holdfast.inbox_archive
      WHERE status = 'completed'`,
-  );
-  expect(archive).toEqual({ count: total, jobs: total });
-  // What handlers write in their transactions is there once.
-  const twice = await db.rows(
-    `SELECT l.job FROM log AS l JOIN holdfast.inbox_archive AS a ON a.id = l.job
+    );
+    expect(archive).toEqual({ count: total, jobs: total });
+    // What handlers write in their transactions is there once.
+    const twice = await db.rows(
+      `SELECT l.job FROM log AS l JOIN holdfast.inbox_archive AS a ON a.id = l.job
      WHERE l.kind = 'end' AND a.type = 'guarded_step' GROUP BY l.job HAVING count(*) > 1`,
-  );
-  expect(twice).toEqual([]);
-}, 120_000);
+    );
+    expect(twice).toEqual([]);
+  },
+  120_000,
+);
 
 test('a zombie with a stale ring starts nothing of what others have done meanwhile, and rejoins', async () => {
   const db = await orderedGround();

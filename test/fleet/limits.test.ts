@@ -3,12 +3,12 @@
  * left use in full. What runs is written down by the handlers; the attempt of a process that vanished is over when the
  * queue took its job back. (What a frozen process does before it learns of that counts for nothing, and is no part of it.)
  */
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
 import { Child, QUICK } from '../support/child.js';
 import { type Ground, ground } from '../support/ground.js';
 import { mostWithin, NOTE_STARTS, type NotedStart, STARTS } from '../support/limited.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 
 const LIMIT = 5;
@@ -96,7 +96,7 @@ const running = async (db: Ground) => {
   return row?.n as number;
 };
 
-test(
+longTest(
   'a concurrency and a rate are never exceeded and never leak while processes are killed and frozen',
   async () => {
     const db = await ground();

@@ -6,13 +6,13 @@
  * frozen process does after others took its jobs over completes nothing, and is no part of the promise.
  */
 import { randomBytes } from 'node:crypto';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { job } from '../../packages/holdfast/src/index.js';
 import { QUICK } from '../support/child.js';
 import { asAdmin } from '../support/empty-database.js';
 import { type FleetWorker, fleetWorker } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { until } from '../support/until.js';
 
 const PER_KEY = 2;
@@ -130,7 +130,7 @@ const completedSince = async (db: Ground, count: number) => {
   );
 };
 
-test(
+longTest(
   'a fleet that is killed and frozen, in halves that do not know of each other, never runs too many of a key',
   async () => {
     const db = await ground();

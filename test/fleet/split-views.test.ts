@@ -20,7 +20,7 @@ import { testDatabase } from '../support/database.js';
 import { asAdmin } from '../support/empty-database.js';
 import { fleetWorker, Load } from '../support/fleet.js';
 import { type Ground, ground } from '../support/ground.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { checkOrder, keepLog, readLog } from '../support/order-log.js';
 import { until } from '../support/until.js';
 
@@ -215,39 +215,43 @@ async function blindRole(on: Ground): Promise<{ name: string; url: string }> {
   return { name, url: url.toString() };
 }
 
-test('two fleets that do not know of each other share a queue: every key in order, every job once', async () => {
-  const two = await ground();
-  await keepLog(two);
-  await two.hf.configureQueue('inbox', { ordering: 'key' });
-  await two.pool.query(`
+longTest(
+  'two fleets that do not know of each other share a queue: every key in order, every job once',
+  async () => {
+    const two = await ground();
+    await keepLog(two);
+    await two.hf.configureQueue('inbox', { ordering: 'key' });
+    await two.pool.query(`
     ALTER TABLE holdfast.workers ENABLE ROW LEVEL SECURITY;
     CREATE POLICY own ON holdfast.workers
       USING (metadata ->> 'fleet' = current_user) WITH CHECK (true)`);
-  const roles = [await blindRole(two), await blindRole(two)];
-  const load = new Load(two, 200);
-  const options = { heartbeat: '1s', poll: '100ms', concurrency: 5 } as const;
-  await Promise.all(
-    [...roles, ...roles].map(({ name, url }) =>
-      fleetWorker(url, { options: { ...options, metadata: { fleet: name } } }),
-    ),
-  );
-  await until('both fleets have done jobs of most keys', async () => {
-    const rows = await two.rows(
-      `SELECT a.partition_key FROM holdfast.inbox_archive AS a
+    const roles = [await blindRole(two), await blindRole(two)];
+    const load = new Load(two, 200);
+    const options = { heartbeat: '1s', poll: '100ms', concurrency: 5 } as const;
+    await Promise.all(
+      [...roles, ...roles].map(({ name, url }) =>
+        fleetWorker(url, { options: { ...options, metadata: { fleet: name } } }),
+      ),
+    );
+    await until('both fleets have done jobs of most keys', async () => {
+      const rows = await two.rows(
+        `SELECT a.partition_key FROM holdfast.inbox_archive AS a
        JOIN holdfast.workers AS w ON w.id = a.claimed_by
        GROUP BY a.partition_key HAVING count(DISTINCT w.metadata ->> 'fleet') = 2`,
-    );
-    return rows.length > load.keys.length / 2;
-  });
-  const total = await load.finish();
+      );
+      return rows.length > load.keys.length / 2;
+    });
+    const total = await load.finish();
 
-  const log = await readLog(two);
-  const checked = checkOrder(log, new Set());
-  expect(checked.broken).toEqual([]);
-  expect([...checked.ended.values()]).toEqual(load.keys.map(() => load.rounds));
-  expect(checked.repeats).toBe(log.filter(({ kind }) => kind === 'failed').length);
-  const [archive] = await two.rows(
-    `SELECT count(*)::int, count(DISTINCT claimed_by)::int AS workers FROM holdfast.inbox_archive`,
-  );
-  expect(archive).toEqual({ count: total, workers: 4 });
-}, 120_000);
+    const log = await readLog(two);
+    const checked = checkOrder(log, new Set());
+    expect(checked.broken).toEqual([]);
+    expect([...checked.ended.values()]).toEqual(load.keys.map(() => load.rounds));
+    expect(checked.repeats).toBe(log.filter(({ kind }) => kind === 'failed').length);
+    const [archive] = await two.rows(
+      `SELECT count(*)::int, count(DISTINCT claimed_by)::int AS workers FROM holdfast.inbox_archive`,
+    );
+    expect(archive).toEqual({ count: total, workers: 4 });
+  },
+  120_000,
+);

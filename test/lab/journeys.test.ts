@@ -21,7 +21,7 @@ import { computed, timesOf } from '../../packages/lab/src/engine/timing-worst.js
 import { type Create, openServer } from '../../packages/lab/src/simulation/database.js';
 import type { Server } from '../../packages/lab/src/simulation/server.js';
 import { builtFiles, openBuiltServer } from '../support/lab-server.js';
-import { long } from '../support/long.js';
+import { long, longTest } from '../support/long.js';
 import { loaded } from '../support/simulated-threads.js';
 
 vi.mock('pg', () => import('../../packages/lab/src/simulation/pg.js'));
@@ -76,7 +76,7 @@ test('1: a receipt is claimed and completed, and stands in the archive', async (
   expect(counts(frames, 'insert_usual')).toEqual([1]);
 });
 
-test('1: it is retried in 2, 4, 8 and 16 s, and then is a dead letter', async () => {
+longTest('1: it is retried in 2, 4, 8 and 16 s, and then is a dead letter', async () => {
   const frames = await play<ReceiptState>('receipt', 'dead-letter');
   expect(last(frames).state.retriesMs).toEqual([2_000, 4_000, 8_000, 16_000]);
   expect(last(frames).state.row).toMatchObject({ status: 'dead_letter', attempts: '5' });
@@ -153,20 +153,23 @@ test('4: a killed worker is dead after a TTL in the article, and after 1 to 2 s 
   }
 });
 
-test('4: a frozen worker comes back as a zombie: under a new id, and its completions are refused', async () => {
-  // Of the two courses that the page lays side by side only Holdfast's own.
-  const [stage, line] = [new Stage(server, 2), timelineOf({ fault: 'freeze', at: 8 })];
-  const run = new HeartbeatRun(stage, line, true);
-  const shots = await stage.within(() => run.run(() => undefined));
-  const { picture } = shots.at(-1) as Shot;
-  expect(picture.deadAt! - line.faultAt).toBeGreaterThan(18_000);
-  expect(picture.backAt).toBeGreaterThan(picture.deadAt!);
-  expect(picture.refused).toBeGreaterThan(0);
-  expect(picture.workers.find(({ name }) => name === 'worker-2')?.registry).toEqual([
-    'alive',
-    'dead',
-  ]);
-});
+longTest(
+  '4: a frozen worker comes back as a zombie: under a new id, and its completions are refused',
+  async () => {
+    // Of the two courses that the page lays side by side only Holdfast's own.
+    const [stage, line] = [new Stage(server, 2), timelineOf({ fault: 'freeze', at: 8 })];
+    const run = new HeartbeatRun(stage, line, true);
+    const shots = await stage.within(() => run.run(() => undefined));
+    const { picture } = shots.at(-1) as Shot;
+    expect(picture.deadAt! - line.faultAt).toBeGreaterThan(18_000);
+    expect(picture.backAt).toBeGreaterThan(picture.deadAt!);
+    expect(picture.refused).toBeGreaterThan(0);
+    expect(picture.workers.find(({ name }) => name === 'worker-2')?.registry).toEqual([
+      'alive',
+      'dead',
+    ]);
+  },
+);
 
 const SAFE = { death: false, lost: false, double: false, over: true };
 const DOUBLE = { death: true, lost: true, double: true, over: true };
@@ -191,20 +194,23 @@ test.each<[string, Settings, typeof SAFE]>([
   }).toEqual({ ...expected, over });
 });
 
-test('5: recovery after a kill takes no longer than computed, by silence and by the lease', async () => {
-  for (const settings of [{ fate: 'kill' }, { fate: 'kill', lease: 20, renew: 10, ttl: 60 }]) {
-    const frames = (await lab.open('timing', 1, settings)) as Frame<TimingState>[];
-    const { played, computed: verdict } = last(frames).state;
-    expect(played.recoveredAt).toBeGreaterThan(0);
-    expect(played.recoveredAt).toBeLessThanOrEqual(verdict.recoveryMs);
-    expect(played.killedAt).toBeGreaterThan(0);
-  }
-  // Another one had it before the kill: there was nothing to recover.
-  const early = { fate: 'kill', lease: 5, renew: 0 };
-  const frames = (await lab.open('timing', 1, early)) as Frame<TimingState>[];
-  expect(last(frames).state.played.recoveredAt).toBeNull();
-  expect(computed(timesOf({ renew: 60 })).refusal).toMatch(/at most half of lease/);
-});
+longTest(
+  '5: recovery after a kill takes no longer than computed, by silence and by the lease',
+  async () => {
+    for (const settings of [{ fate: 'kill' }, { fate: 'kill', lease: 20, renew: 10, ttl: 60 }]) {
+      const frames = (await lab.open('timing', 1, settings)) as Frame<TimingState>[];
+      const { played, computed: verdict } = last(frames).state;
+      expect(played.recoveredAt).toBeGreaterThan(0);
+      expect(played.recoveredAt).toBeLessThanOrEqual(verdict.recoveryMs);
+      expect(played.killedAt).toBeGreaterThan(0);
+    }
+    // Another one had it before the kill: there was nothing to recover.
+    const early = { fate: 'kill', lease: 5, renew: 0 };
+    const frames = (await lab.open('timing', 1, early)) as Frame<TimingState>[];
+    expect(last(frames).state.played.recoveredAt).toBeNull();
+    expect(computed(timesOf({ renew: 60 })).refusal).toMatch(/at most half of lease/);
+  },
+);
 
 test('6: a burst, a kill, a freeze and a drain: nothing is lost, and about 1/N of the buckets moves', async () => {
   const frames = await play<FleetState>('fleet', 'tour');
@@ -224,7 +230,7 @@ test('6: a burst, a kill, a freeze and a drain: nothing is lost, and about 1/N o
   for (const { share, least } of moved) expect(share).toBeLessThan(1.6 * least);
 });
 
-test('6: a key mostly stays with the worker that owns it', async () => {
+longTest('6: a key mostly stays with the worker that owns it', async () => {
   const frames = await lab.open('fleet', 4);
   for (let n = 0; n < 4; n++) {
     for (const key of ['order:1', 'order:2', 'order:3']) await lab.act({ do: 'enqueue', key });
@@ -236,16 +242,21 @@ test('6: a key mostly stays with the worker that owns it', async () => {
   expect(keys.reduce((sum, { by }) => sum + by.length, 0)).toBeLessThanOrEqual(6);
 });
 
-test('6: shards of a hot key run side by side, and a poison job ends as a dead letter among others', async () => {
-  const hot = await play<FleetState>('fleet', 'hot');
-  const most = (frames: readonly Frame<FleetState>[]) =>
-    Math.max(...frames.map(({ state }) => state.workers.flatMap(({ running }) => running).length));
-  const half = hot.findIndex(({ say }) => /8 shards/.test(say));
-  expect(most(hot.slice(0, half))).toBe(1);
-  expect(most(hot.slice(half))).toBeGreaterThan(3);
-  const poison = last(await play<FleetState>('fleet', 'poison')).state;
-  expect(poison.counts).toMatchObject({ accepted: 41, done: 40, deadLetters: 1, lost: 0 });
-});
+longTest(
+  '6: shards of a hot key run side by side, and a poison job ends as a dead letter among others',
+  async () => {
+    const hot = await play<FleetState>('fleet', 'hot');
+    const most = (frames: readonly Frame<FleetState>[]) =>
+      Math.max(
+        ...frames.map(({ state }) => state.workers.flatMap(({ running }) => running).length),
+      );
+    const half = hot.findIndex(({ say }) => /8 shards/.test(say));
+    expect(most(hot.slice(0, half))).toBe(1);
+    expect(most(hot.slice(half))).toBeGreaterThan(3);
+    const poison = last(await play<FleetState>('fleet', 'poison')).state;
+    expect(poison.counts).toMatchObject({ accepted: 41, done: 40, deadLetters: 1, lost: 0 });
+  },
+);
 
 /** Crashes at some places of a checkout, or at all of them. */
 async function crashed(settings: Settings, names?: readonly string[], whens = ['before', 'after']) {
@@ -279,12 +290,16 @@ test(`7: a checkout is crashed at ${long('some of its statements', 'every statem
   });
 }, 120_000);
 
-test('7: without the keys of its steps some effects happen twice, but not those of transactions', async () => {
-  // What has an undo is recorded by two statements: that it begins, and how it ended.
-  const some = ['record_step', 'record_steps', 'INSERT INTO shop'];
-  const careless = await crashed({ keys: false }, some, ['before']);
-  expect(new Set(wrongs(careless))).toEqual(new Set(['charge', 'label', 'slip']));
-}, 120_000);
+longTest(
+  '7: without the keys of its steps some effects happen twice, but not those of transactions',
+  async () => {
+    // What has an undo is recorded by two statements: that it begins, and how it ended.
+    const some = ['record_step', 'record_steps', 'INSERT INTO shop'];
+    const careless = await crashed({ keys: false }, some, ['before']);
+    expect(new Set(wrongs(careless))).toEqual(new Set(['charge', 'label', 'slip']));
+  },
+  120_000,
+);
 
 test('7: one that cannot be shipped undoes each step once, wherever it crashes', async () => {
   const undone = await crashed({ fails: true }, long(['dead_letter'], undefined));
@@ -296,27 +311,31 @@ test('7: one that cannot be shipped undoes each step once, wherever it crashes',
   expect(usual['put back'].happened).toBe(1);
 }, 120_000);
 
-test('7: the parts of its course come by every place in turn', async () => {
-  const acts = COURSES.checkout?.[0]?.acts ?? [];
-  const parts = long(1, acts.length);
-  const frames = (await lab.open('checkout', 1)) as Frame<CheckoutState>[];
-  for (const act of acts.slice(0, parts))
-    frames.push(...((await lab.act(act)) as Frame<CheckoutState>[]));
-  const { crashed: seen, points, statements } = last(frames).state;
-  expect(points).toBe(2 * statements.length);
-  expect(seen).toHaveLength(Math.round((points * parts) / acts.length));
-  expect(seen.map(({ nth, when }) => [nth, when]).slice(0, 3)).toEqual([
-    ...[
-      [1, 'before'],
-      [1, 'after'],
-      [2, 'before'],
-    ],
-  ]);
-  // Killed before its record, the charge ran again, and the bank did it once.
-  const { tally } = frames[3]?.state ?? {};
-  expect(tally?.charge).toEqual({ ran: 2, happened: 1 });
-  if (parts === acts.length) expect(last(frames).say).toMatch(/nothing happened twice/);
-}, 120_000);
+longTest(
+  '7: the parts of its course come by every place in turn',
+  async () => {
+    const acts = COURSES.checkout?.[0]?.acts ?? [];
+    const parts = long(1, acts.length);
+    const frames = (await lab.open('checkout', 1)) as Frame<CheckoutState>[];
+    for (const act of acts.slice(0, parts))
+      frames.push(...((await lab.act(act)) as Frame<CheckoutState>[]));
+    const { crashed: seen, points, statements } = last(frames).state;
+    expect(points).toBe(2 * statements.length);
+    expect(seen).toHaveLength(Math.round((points * parts) / acts.length));
+    expect(seen.map(({ nth, when }) => [nth, when]).slice(0, 3)).toEqual([
+      ...[
+        [1, 'before'],
+        [1, 'after'],
+        [2, 'before'],
+      ],
+    ]);
+    // Killed before its record, the charge ran again, and the bank did it once.
+    const { tally } = frames[3]?.state ?? {};
+    expect(tally?.charge).toEqual({ ran: 2, happened: 1 });
+    if (parts === acts.length) expect(last(frames).say).toMatch(/nothing happened twice/);
+  },
+  120_000,
+);
 
 test('the same seed gives the same frames', async () => {
   const once = async (seed: number) => {

@@ -247,16 +247,21 @@ describe('a backlog under a rate', () => {
     return { times, counts: [...started.values()] };
   };
 
-  test.each([
-    ['by time', {}],
+  const PACES = [
     ['by key', { ordering: 'key' }],
+    ['by time', {}],
     ['in turns', { fair: true }],
-  ] as const)('with a rate for each key, every key starts at its pace (%s)', async (_, options) => {
-    await db.hf.createQueue(queue, options);
-    const { times, counts } = await paced(true);
-    expect(times).toBeLessThan(2);
-    expect(Math.min(...counts)).toBeGreaterThan(EACH / 2);
-  });
+  ] as const;
+  test.each(PACES.slice(0, long(1, PACES.length)))(
+    'with a rate for each key, every key starts at its pace (%s)',
+    async (_, options) => {
+      await db.hf.createQueue(queue, options);
+      const { times, counts } = await paced(true);
+      // Of keys that wait for each other the last one would come after five times as long.
+      expect(times).toBeLessThan(4);
+      expect(Math.min(...counts)).toBeGreaterThan(EACH / 2);
+    },
+  );
 
   const SHARES = [
     ['in turns, in one bucket', { fair: true }, 1, together],
@@ -265,12 +270,12 @@ describe('a backlog under a rate', () => {
     ['in turns, by three workers', { fair: true }, 3, apart],
     ['by key, in one bucket', { ordering: 'key' }, 1, together],
   ] as const;
-  test.each(SHARES.slice(0, long(2, SHARES.length)))(
+  test.each(SHARES.slice(0, long(1, SHARES.length)))(
     'keys under one rate have an equal share (%s)',
     async (_, options, workers, names) => {
       await db.hf.createQueue(queue, options);
       const { times, counts } = await paced(false, names, workers);
-      expect(times).toBeLessThan(2);
+      expect(times).toBeLessThan(4);
       expect(counts).toHaveLength(KEYS);
       // Each has 20 of 100; every worker has a round of its own.
       expect(Math.min(...counts)).toBeGreaterThanOrEqual(15);

@@ -1,8 +1,13 @@
 /** An option that does not exist is refused, wherever options are taken, with what may have been meant. */
+import { outbox, relay } from 'holdfast/outbox';
+import { httpSink } from 'holdfast/outbox/http';
+import { eventLog, projection } from 'holdfast/projections';
+import { receive, stripe } from 'holdfast/receive';
+import { webhooks } from 'holdfast/webhooks';
 import { expect, test } from 'vitest';
 import { dashboard, serveDashboard } from '../../packages/dashboard/src/index.js';
 import { startEmbedded } from '../../packages/embedded/src/index.js';
-import { type Holdfast, holdfast, job } from '../../packages/holdfast/src/index.js';
+import { type Holdfast, holdfast, job, workflow } from '../../packages/holdfast/src/index.js';
 import { collectMetrics } from '../../packages/holdfast/src/metrics/index.js';
 import {
   drain,
@@ -19,6 +24,8 @@ const connectionString = 'postgres://nobody@127.0.0.1:1/nowhere';
 const hf = holdfast({ connectionString });
 const receipt = job<object>('receipt');
 const ID = '01890000-0000-7000-8000-000000000000';
+const checkout = workflow('checkout');
+const sink = { name: 'memory', publish: async () => undefined };
 const handler = () => undefined;
 /** What a JavaScript caller may pass. */
 const any = (options: object) => options as never;
@@ -107,6 +114,26 @@ const CALLS: [string, () => unknown, RegExp][] = [
     /Did you mean "effect"/,
   ],
   ['drain()', () => drain(hf, any({ worker: hf.worker(), queues: 'a' })), /Did you mean "queue"/],
+  ['outbox()', () => outbox(hf, any({ retain: '7d' })), /outbox\(\).*"retain".*It has queue/],
+  ['publish()', () => outbox(hf).publish(any({ type: 'a', keys: 'k', data: 1 })), /"key"/],
+  ['events.replay()', () => outbox(hf).replay(any({ form: new Date() })), /Did you mean "from"/],
+  ['relay()', () => relay(hf.worker(), outbox(hf), sink, any({ maxWaits: 1 })), /"maxWait"/],
+  ['httpSink()', () => httpSink(any({ ulr: 'https://a.example' })), /Did you mean "url"/],
+  ['webhooks()', () => webhooks(hf, any({ timout: '1s' })), /Did you mean "timeout"/],
+  ['send()', () => webhooks(hf).send(any({ tenant: 'a', typ: 'b' })), /Did you mean "type"/],
+  [
+    'endpoints.create()',
+    () => webhooks(hf).endpoints.create(any({ tenant: 'a', urls: 'https://a.example' })),
+    /Did you mean "url"/,
+  ],
+  ['receive()', () => receive(hf, receipt as never, any({ verfy: 1 })), /Did you mean "verify"/],
+  ['stripe()', () => stripe('secret', any({ tolerence: '5m' })), /Did you mean "tolerance"/],
+  ['eventLog()', () => eventLog(hf, 'a', any({ retntion: '1d' })), /Did you mean "retention"/],
+  ['append()', () => eventLog(hf, 'a').append([any({ typ: 'a' })]), /Did you mean "type"/],
+  ['projection()', () => projection('a', any({ shard: 2 })), /Did you mean "shards"/],
+  ['workflow()', () => workflow('a', any({ signal: ['a'] })), /workflow\("a"\).*"signals"/],
+  ['signal()', () => hf.signal(checkout, ID, 'a', 1, any({ kee: 'a' })), /Did you mean "key"/],
+  ['runs()', () => hf.runs(any({ workflows: 'a' })), /Did you mean "workflow"/],
   ['expectEnqueued()', () => expectEnqueued({}, any({ tz: 1 })), /"tz".*Did you mean "tx"/],
 ];
 

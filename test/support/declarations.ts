@@ -15,6 +15,7 @@ export interface Declared {
   readonly doc: string;
   /** It has to be there, and is never null: then its name may say it all. */
   readonly isPlain: boolean;
+  readonly isOptional: boolean;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the nodes of a syntax tree differ by kind.
@@ -137,7 +138,9 @@ export class Declarations {
     const key = `${file.path} ${name}`;
     const doc = commentBefore(file.text, node.start);
     // Of overloads, and of members of a union with the same name, one explains them all.
-    if (!this.#found.get(key)?.doc) this.#found.set(key, { name, file: file.path, doc, isPlain });
+    if (this.#found.get(key)?.doc) return;
+    const isOptional = node.optional === true;
+    this.#found.set(key, { name, file: file.path, doc, isPlain, isOptional });
   }
 
   /** Members get the name of the type that they belong to; types that are named are followed. */

@@ -30,7 +30,7 @@ export function documentationBlocks(root: string): Block[] {
 /** What an `@example` takes for granted, beside the names of the prelude. */
 const IMPORTS = [
   "import { readFileSync, writeFileSync } from 'node:fs'; import { createServer } from 'node:http'; import { register } from 'prom-client';",
-  "import { Cancel, DeadLetter, guardTable, holdfast, job, RetryLater, shardedKey, shardedKeys, Snooze, StepFailed, workflow } from 'holdfast';",
+  "import { Cancel, DeadLetter, guardTable, holdfast, isStaleFence, job, RetryLater, shardedKey, shardedKeys, Snooze, StepFailed, workflow } from 'holdfast';",
   "import { collectMetrics, metricsFetch, metricsHandler, meterMetrics, registerMetrics } from 'holdfast/metrics';",
   "import { webhooks, type EndpointDisabled } from 'holdfast/webhooks';",
   "import { github, receive, Refused, slack, standardWebhooks, stripe, type Received, type Verifier } from 'holdfast/receive';",
@@ -40,8 +40,8 @@ const IMPORTS = [
   "import { httpSink } from 'holdfast/outbox/http'; import { kafkaSink } from 'holdfast/outbox/kafka';",
   "import { natsSink } from 'holdfast/outbox/nats'; import { rabbitSink } from 'holdfast/outbox/rabbitmq';",
   "import { redisSink } from 'holdfast/outbox/redis';",
-  "import { fromDrizzle, fromKnex, fromKysely, fromPg, fromPostgresJs, fromPrisma } from 'holdfast/adapters';",
-  "import { advance, cloneDatabase, drain, expectEnqueued, makeJob, makeTemplate, startPglite } from '@holdfast/testing';",
+  "import { fromDrizzle, fromKnex, fromKysely, fromMikroOrm, fromPg, fromPostgresJs, fromPrisma, fromSequelize, fromSlonik, fromTypeOrm } from 'holdfast/adapters';",
+  "import { advance, allEnqueued, clearJobs, cloneDatabase, drain, dropDatabase, expectEnqueued, expectNotEnqueued, makeJob, makeTemplate, startPglite } from '@holdfast/testing';",
   "import { replayHistory, survivesFaults, testJob, testWorkflow, useHoldfast } from '@holdfast/testing';",
   "import { dashboard, nodeHandler, serveDashboard } from '@holdfast/dashboard';",
   "import { HoldfastModule } from '@holdfast/nest';",
@@ -85,13 +85,18 @@ function blocksOf(page: string, text: string): Block[] {
 /** Declared for every block; a block may also declare or import a name of its own in their place. */
 export const PRELUDE = `
 export {};
+type Adapters = typeof import('holdfast/adapters');
+type TransactionOf<Name extends keyof Adapters> = Parameters<Adapters[Name]>[0];
+interface Transactional<Name extends keyof Adapters> {
+  transaction<Value>(work: (tx: TransactionOf<Name>) => Promise<Value>): Promise<Value>;
+}
 declare global {
   const hf: import('holdfast').Holdfast;
   const worker: import('holdfast').Worker;
   const sendReceipt: import('holdfast').JobDefinition<{ orderId: number }, { orderId: number }>;
   const hooks: import('holdfast/webhooks').Webhooks;
   const acme: import('holdfast/webhooks').Endpoint;
-  const orders: import('holdfast/projections').EventLog;
+  const orders: import('holdfast/projections').EventLog<{ 'order.paid': { cents: number } }>;
   const orderTotals: import('holdfast/projections').Projection;
   const pool: import('pg').Pool;
   const client: import('pg').PoolClient;
@@ -137,6 +142,10 @@ declare global {
   const kysely: import('kysely').Kysely<{ orders: { id: number }; receipts: { order_id: number } }>;
   const drizzle: import('drizzle-orm/node-postgres').NodePgDatabase;
   const knex: import('knex').Knex;
+  const typeorm: Transactional<'fromTypeOrm'>;
+  const sequelize: Transactional<'fromSequelize'>;
+  const slonik: Transactional<'fromSlonik'>;
+  const mikro: { transactional<Value>(work: (em: TransactionOf<'fromMikroOrm'>) => Promise<Value>): Promise<Value> };
   const sql: import('postgres').Sql;
   interface PrismaTransaction {
     order: { create(args: { data: { id: number } }): Promise<unknown> };

@@ -93,6 +93,7 @@ const LONG: Readonly<Record<string, number>> = {
   'test/protocol/rules.test.ts': 5,
   'test/shapes/projections/builds.test.ts': 5,
   'test/shapes/projections/owners.test.ts': 5,
+  'test/shapes/projections/commands.test.ts': 5,
   'packages/holdfast/src/schema/migrate.test.ts': 5,
   'packages/holdfast/src/worker/lease/keeper-thread.test.ts': 5,
   'test/operate/backpressure.test.ts': 5,

@@ -144,5 +144,6 @@ test('a worker that may hold only a few does not wait for many', async () => {
   );
   await until('all have failed', () => waiting(60));
   // It holds three at most.
-  expect(performance.now() - from).toBeLessThan(2_000);
+  // Sixty rounds that wait for others would take six seconds.
+  expect(performance.now() - from).toBeLessThan(4_500);
 });

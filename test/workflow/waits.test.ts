@@ -75,13 +75,13 @@ test('an unknown run, one that has ended and a wrong name are clear errors', asy
   const strict = workflow<null, { approved: null }>('asks', { signals: ['approved'] });
   const id = await runs.start(asks);
   await runs.asleep(id);
-  await expect(db.hf.signal(strict, id, 'aproved' as never)).rejects.toThrow(
+  await expect(db.hf.signal(strict, id, 'aproved' as never, null as never)).rejects.toThrow(
     /no signal "aproved".*approved/,
   );
   await db.hf.cancel([id]);
   const unknown = '0199a1c2-7d3e-7000-8000-000000009182';
   for (const gone of [id, unknown])
-    await expect(db.hf.signal(strict, gone, 'approved')).rejects.toMatchObject({
+    await expect(db.hf.signal(strict, gone, 'approved', null)).rejects.toMatchObject({
       code: 'RUN_GONE',
       message: expect.stringContaining(gone),
     });

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import pg from 'pg';
 import { monotonicMs } from '../history.mjs';
 
 /** Beside the queues of jobs: what is in them must be done at the end, too. */
@@ -90,8 +91,32 @@ async function applyPage(events, tx) {
   );
 }
 
+/** A process that was told so stands still where it has read a page and not written it, unless there is none for so long. */
+const FREEZE_WITHIN_MS = 3_000;
+
+/** At the statement that moves a cursor past some events, the first one of the page's transaction. */
+const movesCursor = (what) =>
+  /projection_cursors[\s\S]*at_position = CASE/.test(what?.text ?? '') &&
+  Number(what.values[9]) > 0;
+
+function freezeOnDemand() {
+  let until = 0;
+  process.on('SIGUSR2', () => {
+    until = performance.now() + FREEZE_WITHIN_MS;
+  });
+  const { query } = pg.Client.prototype;
+  pg.Client.prototype.query = function (what, ...more) {
+    if (performance.now() < until && movesCursor(what)) {
+      until = 0;
+      process.kill(process.pid, 'SIGSTOP');
+    }
+    return query.call(this, what, ...more);
+  };
+}
+
 /** Relay, deliver and project with this worker. A database that is away at the start is waited for. */
 export async function addShapes(worker, hf, { product, shapes: { sinkUrl } }, history) {
+  freezeOnDemand();
   const { made, events, hooks, totals } = await shapesOf(hf, product);
   made.relay(worker, events, made.httpSink({ url: sinkUrl }), PATIENCE);
   hooks.deliver(worker);

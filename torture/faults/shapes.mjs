@@ -1,6 +1,10 @@
 // What happens to the systems at the other end, and what operators do meanwhile: a sink or a receiver is away, answers are
 // lost, endpoints are disabled and enabled, secrets are replaced, and the read model is built anew.
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { PROJECTION } from '../actors/shapes.mjs';
+import { pidOf } from '../check/witness.mjs';
+import { sql } from '../server.mjs';
 import { again } from '../shapes.mjs';
 
 const OVERLAP_MS = 5_000;
@@ -96,6 +100,41 @@ const rebuild = {
   },
 };
 
+/** Whether it is stopped, by a signal. */
+function stands(pid) {
+  try {
+    return / T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\)/, ''));
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * A process that has read a page, and freezes before it writes it, past its lease: others have its shard by then. When it
+ * wakes up, its cursor must refuse it.
+ */
+const freezeProjector = {
+  name: 'freeze-projector',
+  async strike({ server, fleet }, random, hold) {
+    const owners = await sql(
+      server.url,
+      `SELECT claimed_by AS owner FROM holdfast.projectors WHERE status = 'processing'`,
+    );
+    const pids = owners.map(({ owner }) => pidOf(owner));
+    const slot = random.pick(fleet.workers.filter(({ pid }) => pid && pids.includes(pid)));
+    if (!slot) return { hit: false };
+    const { child } = slot;
+    child.kill('SIGUSR2');
+    for (let tries = 0; tries < 70 && !stands(child.pid); tries++) await sleep(50);
+    if (!stands(child.pid)) return { hit: false };
+    // For the history: it stands already.
+    slot.signal('SIGSTOP');
+    await hold(random.integer(4_500, 8_000));
+    child.kill('SIGCONT');
+    return { hit: true };
+  },
+};
+
 export const shapeFaults = [
   sinkAway,
   sinkAway,
@@ -106,4 +145,6 @@ export const shapeFaults = [
   gone,
   rotate,
   rebuild,
+  freezeProjector,
+  freezeProjector,
 ];

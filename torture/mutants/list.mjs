@@ -568,6 +568,34 @@ export const MUTANTS = [
     caughtBy: /^shapes: event .* was applied 0 times/,
   },
   {
+    name: 'projections: a page is written without the fence of the cursor',
+    patches: {
+      'shapes/projections/rows/cursor.js': [
+        [
+          `c.generation = $5::bigint
+  AND c.applied = $11::bigint AND \${HELD}`,
+          `$5::bigint IS NOT NULL AND $11::bigint IS NOT NULL AND ${ANYBODY} AND $2::bigint IS NOT NULL`,
+        ],
+      ],
+    },
+    ...SHAPES,
+    faults: ['freeze-projector'],
+    workers: 4,
+    seconds: 30,
+    caughtBy: /^shapes: event .* was applied [2-9] times/,
+  },
+  {
+    name: 'outbox: events of a key are sent at once',
+    patches: {
+      'shapes/outbox/outbox.js': [
+        ["{ ordering: 'key', deadLetters: refused }", "{ ordering: 'none' }"],
+      ],
+    },
+    ...SHAPES,
+    faults: ['sink-away', 'lost-answers-of-the-sink'],
+    caughtBy: /^shapes: the sink: of .* arrived after/,
+  },
+  {
     name: 'webhooks: what was held stays held',
     patches: {
       'shapes/webhooks/rows/deliveries.js': [

@@ -9,11 +9,13 @@ import {
   deadLetters,
   type HoldfastParts,
   looking,
+  markStopped,
   partsOf,
   plainPool,
   type Read,
   readableOverview,
   reading,
+  ringOwner,
   runs,
   schedules,
   systemTime,
@@ -74,11 +76,23 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
     limits: LIMITS,
   };
   const read: Context['read'] = (work) => reading(pool(), work, { schema, ...LIMITS });
+  const redactor = new Redactor(settings.redact);
   const feed = new Feed({
     async overview() {
       const { seen, denied } = await readableOverview(read, schema);
       if (!seen) throw denied;
       return seen;
+    },
+    async stopped(seen) {
+      const { stopped } = await read((db, part) =>
+        markStopped(db, part, schema, seen.queues, ringOwner),
+      );
+      // It may quote the last error of a job.
+      return stopped.map((one) => {
+        const { reason, queue, types } = one;
+        const text = redactor.text(reason.text, queue, reason.quotes ?? (types[0] as string));
+        return { ...one, reason: { ...reason, text } };
+      });
     },
     async unhandled(seen) {
       const queues = seen.queues.map(({ queue }) => queue.name);
@@ -101,7 +115,7 @@ export function contextOf(hf: Holdfast, settings: Settings, pollMs = POLL_MS): C
     letters: deadLetters(access),
     schedules: schedules(access).schedules,
     runs: runs(access),
-    redactor: new Redactor(settings.redact),
+    redactor,
     shared: new SharedAnswers(),
   };
 }

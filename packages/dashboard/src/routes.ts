@@ -1,8 +1,10 @@
 /** Every address of the API, its method and what answers it. */
 import * as acts from './act/acts.js';
 import { bulk } from './act/bulk.js';
+import { projection } from './act/projections.js';
 import * as runActs from './act/runs.js';
 import * as webhookActs from './act/webhooks.js';
+import { projections } from './read/projections.js';
 import * as reads from './read/reads.js';
 import * as runs from './read/runs.js';
 import * as webhooks from './read/webhooks.js';
@@ -45,6 +47,7 @@ export const ROUTES: readonly Route[] = [
   get('api/limits', reads.limits, 2_000),
   get('api/webhooks', webhooks.webhooks, 2_000),
   get('api/webhooks/:id', webhooks.webhook, 500),
+  get('api/projections', projections, 1_000),
   get('api/lab', reads.lab, 500),
   get('api/health', reads.health, 5_000),
   get('api/audit', reads.audit),
@@ -61,6 +64,7 @@ export const ROUTES: readonly Route[] = [
   post('api/schedules/act', acts.schedule),
   post('api/limits/act', acts.limit),
   post('api/webhooks/:id/act', webhookActs.webhook),
+  post('api/projections/act', projection),
   post('api/lab/act', acts.lab),
 ];
 

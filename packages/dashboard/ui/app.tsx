@@ -11,6 +11,7 @@ import { Jobs } from './screens/jobs';
 import { Limits } from './screens/limits';
 import { LiveLab } from './screens/live-lab';
 import { Overview } from './screens/overview';
+import { Projections } from './screens/projections';
 import { Queues } from './screens/queues';
 import { RingScreen } from './screens/ring';
 import { RunScreen } from './screens/run';
@@ -35,6 +36,7 @@ const SCREENS = [
   { to: 'schedules', name: 'Schedules', key: 's', screen: Schedules },
   { to: 'limits', name: 'Limits', key: 't', screen: Limits },
   { to: 'webhooks', name: 'Webhooks', key: 'k', screen: Webhooks },
+  { to: 'projections', name: 'Projections', key: 'p', screen: Projections },
   { to: 'health', name: 'Health', key: 'h', screen: Health },
   { to: 'audit', name: 'Audit', key: 'a', screen: Audit },
   { to: 'live-lab', name: 'Live lab', key: 'v', screen: LiveLab },

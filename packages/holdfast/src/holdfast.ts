@@ -36,6 +36,7 @@ import { type Enqueued, enqueuedEvents } from './enqueue/enqueue.js';
 import type { Gauges } from './inspect/queue/gauges.js';
 import { HoldfastError } from './job/errors/errors.js';
 import { describeError } from './job/errors/failure.js';
+import { invalid, shown } from './job/errors/holdfast-error.js';
 import {
   checkDefinition,
   checkInteger,
@@ -261,6 +262,8 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     },
 
     onEvent(listener: (event: WorkerEvent) => void): () => void {
+      if (typeof listener !== 'function')
+        throw invalid(`onEvent() takes a function, not ${shown(listener)}. Nothing was added.`);
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },

@@ -18,7 +18,7 @@ export type {
   SchedulesRequest,
 } from './api/act/schedules.js';
 export type { JobChanges, UpdateChoice } from './api/act/update.js';
-export type { SignalOptions, StepsOptions } from './api/act/workflows.js';
+export type { SignalArguments, SignalOptions, StepsOptions } from './api/act/workflows.js';
 export type { AuditEntry, AuditPage, AuditRequest } from './api/look/audit.js';
 export type { DeadLetterFilter, JobsFilter } from './api/look/filter.js';
 export type { JobsPage, JobsRequest } from './api/look/look.js';

@@ -20,7 +20,7 @@ export { signalRun } from './api/act/workflows.js';
 export { jobsFilter } from './api/look/filter.js';
 export { gaugesReader, unhandledJobs } from './api/look/gauges.js';
 export { looking } from './api/look/look.js';
-export { membersOf } from './api/look/ring.js';
+export { membersOf, ringOwner } from './api/look/ring.js';
 export { runs } from './api/look/runs.js';
 export { lockedView, queueView, workerView } from './api/look/views.js';
 export { claimKeyed, type KeyStretch } from './claim/key/claim.js';
@@ -38,13 +38,21 @@ export { findGone } from './fleet/liveness.js';
 export { fleetView, leave, lockKeyOf, register } from './fleet/registry.js';
 export { movedBuckets, positionOf, ringOwners } from './fleet/ring.js';
 export { type HoldfastParts, partsOf } from './holdfast.js';
+export { describeStopped } from './inspect/doctor/stopped.js';
 export type { Reason } from './inspect/explain/reasons.js';
+export { markStopped, type Stopped } from './inspect/explain/stopped.js';
 export { recentAttempts } from './inspect/fleet/reports.js';
 export { listWorkers, saysOf, ttlOf, type WorkerRow } from './inspect/fleet/workers.js';
 export { countFinished } from './inspect/job/archive.js';
 export { foldError } from './inspect/job/failures.js';
 export { countJobs } from './inspect/job/list.js';
 export { type RunStep, stepsOf } from './inspect/job/steps.js';
+export {
+  lagOf as projectionLags,
+  listStopped as projectionStops,
+  type ProjectionGauges,
+  type ProjectionStop,
+} from './inspect/projections/lag.js';
 export type { UnhandledJobs } from './inspect/queue/gauges.js';
 export {
   type DueLine,

@@ -1,6 +1,13 @@
 /** `@Handle` and `@HandleMany`: they note on a method which job it handles. The worker reads the notes at its start. */
 import 'reflect-metadata';
-import type { BatchContext, BatchJob, BatchOptions, JobDefinition, JobHandler } from 'holdfast';
+import type {
+  BatchContext,
+  BatchJob,
+  BatchOptions,
+  JobDefinition,
+  JobHandler,
+  Settled,
+} from 'holdfast';
 
 /** Of any job: the decorators have checked that the method fits it. */
 // biome-ignore lint/suspicious/noExplicitAny: see above.
@@ -50,5 +57,5 @@ export const HandleMany = <Input, Payload, Result>(
     (
       jobs: readonly BatchJob<Payload, NoInfer<Result>>[],
       context: BatchContext<Payload, NoInfer<Result>>,
-    ) => unknown
+    ) => undefined extends Result ? unknown : readonly Settled[] | Promise<readonly Settled[]>
   >({ job, options });

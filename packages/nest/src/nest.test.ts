@@ -160,3 +160,25 @@ test('a worker that was asked for and has no handlers stops the start, as a wron
     /enableShutdownHooks/,
   );
 });
+
+test('the compiler holds a method to the result that its job declares', () => {
+  const typed = job<{ orderId: number }, { sent: boolean }>('typed');
+  type Jobs = readonly BatchJob<{ orderId: number }, { sent: boolean }>[];
+  const method = <Method>(value: Method): TypedPropertyDescriptor<Method> => ({ value });
+  const mistyped = method(() => ({ snet: true }));
+  const sent = method(async () => ({ sent: true }));
+  const nothing = method(() => undefined);
+  const settled = method((jobs: Jobs) => jobs.map((one) => one.done({ sent: true })));
+  const wrong = [
+    // @ts-expect-error another result
+    () => Handle(typed)({}, 'send', mistyped),
+    // @ts-expect-error no job of the batch is settled
+    () => HandleMany(typed, {})({}, 'send', nothing),
+  ];
+  const right = [
+    () => Handle(typed)({}, 'send', sent),
+    () => HandleMany(typed, {})({}, 'send', settled),
+    () => HandleMany(mails, {})({}, 'send', nothing),
+  ];
+  expect([wrong.length, right.length]).toEqual([2, 3]);
+});

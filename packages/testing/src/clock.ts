@@ -60,7 +60,10 @@ const SIDE_TABLES = [
   ...['_steps', '_signals', '_children'],
 ];
 
-/** Empties every queue with its archive, keys and markers, and resets rates. Queues, settings and your tables stay. */
+/**
+ * Empties every queue with its archive, keys and markers, and resets rates. Queues, settings and your tables stay.
+ * @example await clearJobs(hf);
+ */
 export async function clearJobs(hf: Holdfast): Promise<void> {
   const { ownPool, schema } = depsOf(hf);
   await withTransaction(ownPool, async (tx) => {

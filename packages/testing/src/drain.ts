@@ -3,7 +3,7 @@
  * is delayed, time moves forward to the next of them. Nothing waits. A job that nobody handles, and work that
  * does not end, are errors.
  */
-import { type Duration, type Holdfast, HoldfastError, type Worker } from 'holdfast';
+import { type Duration, type Holdfast, HoldfastError, type QueueName, type Worker } from 'holdfast';
 import type { LeasedJob } from 'holdfast/internal';
 import {
   checkInteger,
@@ -25,7 +25,7 @@ export interface DrainOptions {
   /** A worker with its handlers, that does not run: `hf.worker().handle(job, handler)`. */
   readonly worker: Worker;
   /** Default: every queue of which the worker handles a job. */
-  readonly queue?: string;
+  readonly queue?: QueueName;
   /**
    * How far time may move, such as `'1h'`: what is due later is left. Or a function that is asked after each
    * attempt: when it says true, the rest is left. Default: until nothing is left.

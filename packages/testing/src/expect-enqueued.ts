@@ -3,7 +3,7 @@
  * has written and not yet committed. A failed one says what is there instead. Errors are plain, so that any test
  * runner shows them.
  */
-import type { JobDefinition, Queryable } from 'holdfast';
+import type { JobDefinition, Queryable, QueueName } from 'holdfast';
 import { checkKnown, type Known } from 'holdfast/internal';
 import { invalid } from './deps.js';
 import { type EnqueuedJob, enqueuedJobs, queueNames } from './rows.js';
@@ -23,14 +23,14 @@ export interface EnqueuedMatch<Input = unknown> {
   /** Its partition key. */
   readonly partitionKey?: string;
   /** Default: any queue. */
-  readonly queue?: string;
+  readonly queue?: QueueName;
   /** Objects may have more than is written here; arrays and values must be equal. */
   readonly payload?: DeepPartial<Input>;
 }
 
 /** Where `expectEnqueued()` looks. */
 export interface ExpectOptions extends Target {
-  /** Your transaction: what it has written counts too. */
+  /** Your transaction: what it has written counts too. Default: only what is committed. */
   readonly tx?: Queryable;
 }
 
@@ -38,7 +38,10 @@ const OPTIONS = { hf: true, tx: true } as const satisfies Known<ExpectOptions>;
 const FIELDS = ['type', 'partitionKey', 'queue', 'payload'];
 const SHOWN = 10;
 
-/** Returns the jobs that wait or run and match, in the order of their enqueues. */
+/**
+ * Returns the jobs that wait or run and match, in the order of their enqueues.
+ * @example const receipts = await allEnqueued({ type: sendReceipt }, { hf });
+ */
 export async function allEnqueued<Input = unknown>(
   match: EnqueuedMatch<Input> = {},
   options: ExpectOptions = {},
@@ -62,7 +65,10 @@ export async function expectEnqueued<Input = unknown>(
   throw failure(`No job is enqueued that matches ${shownMatch(match)}.`, all, expectEnqueued);
 }
 
-/** Passes if no job that waits or runs matches. */
+/**
+ * Passes if no job that waits or runs matches.
+ * @example await expectNotEnqueued({ type: sendReceipt }, { hf });
+ */
 export async function expectNotEnqueued<Input = unknown>(
   match: EnqueuedMatch<Input>,
   options: ExpectOptions = {},

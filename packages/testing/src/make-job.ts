@@ -29,7 +29,7 @@ export type MadeState =
 export interface MakeJobOptions extends Target, TrialOptions {
   /** Of a delayed job. Default 1 h. */
   readonly delay?: Duration;
-  /** Why it failed, was given up or cancelled. */
+  /** Why it failed, was given up or cancelled. Default `made by makeJob`. */
   readonly reason?: string;
 }
 

@@ -3,7 +3,7 @@
  * moving the rows. These statements are the kit's own: no worker runs them. Figures and JSON come as text, because
  * drivers differ in what they make of them.
  */
-import type { Queryable } from 'holdfast';
+import type { Queryable, QueueName } from 'holdfast';
 import {
   bool,
   type Column,
@@ -22,7 +22,7 @@ import {
 export interface EnqueuedJob {
   readonly id: string;
   readonly type: string;
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly partitionKey: string;
   readonly payload: unknown;
   readonly headers: Readonly<Record<string, string>>;

@@ -61,7 +61,10 @@ export async function cloneDatabase(serverUrl: string, template: string): Promis
   return { url: withDatabase(serverUrl, name), name, drop, [Symbol.asyncDispose]: drop };
 }
 
-/** Drops a database, and ends its connections. */
+/**
+ * Drops a database, and ends its connections.
+ * @example await dropDatabase('postgres://localhost/postgres', 'test_1');
+ */
 export async function dropDatabase(serverUrl: string, name: string): Promise<void> {
   await onServer(serverUrl, (client) =>
     client.query(`DROP DATABASE IF EXISTS ${quoteName(name)} WITH (FORCE)`),

@@ -12,6 +12,7 @@ import {
   Unavailable,
 } from '../../../packages/holdfast/src/shapes/outbox/index.js';
 import { httpSink } from '../../../packages/holdfast/src/shapes/outbox/sinks/http.js';
+import { eventLog } from '../../../packages/holdfast/src/shapes/projections/index.js';
 import { testDatabase } from '../../support/database.js';
 import { long } from '../../support/long.js';
 import { until } from '../../support/until.js';
@@ -171,6 +172,60 @@ describe('an outbox', () => {
     const text = `SELECT ordering::text, (extract(epoch FROM archive_retention) / 86400)::int AS days
        FROM holdfast.queues WHERE name = $1`;
     expect(await db.rows(text, [events.queue])).toEqual([{ ordering: 'key', days: 30 }]);
+  });
+});
+
+describe('an outbox with a log', () => {
+  const logged = () =>
+    db.rows<{ id: string; type: string; key: string; data: { n: number }; version: number }>(
+      `SELECT id, type, key, data, version FROM holdfast.event_log WHERE stream = 'orders' ORDER BY position`,
+    );
+  const jobs = () => db.rows<{ id: string }>('SELECT id FROM holdfast.outbox ORDER BY position');
+  const publisher = async () => {
+    await db.rows('TRUNCATE holdfast.event_log');
+    return newOutbox({ log: eventLog(db.hf, 'orders') });
+  };
+
+  test('appends what it publishes with the same ids, in your transaction or in one of its own', async () => {
+    const events = await publisher();
+    for (const end of ['ROLLBACK', 'COMMIT']) {
+      const client = await db.pool.connect();
+      await client.query('BEGIN');
+      await events.publish(line(end, 2), { tx: client });
+      await client.query(end);
+      client.release();
+    }
+    const { id } = await events.publish({ type: 'order.paid', data: { n: 7 }, version: 3 });
+    const rows = await logged();
+    expect(rows.map(({ key, data }) => [key, data.n])).toEqual([
+      ['COMMIT', 0],
+      ['COMMIT', 1],
+      [id, 7],
+    ]);
+    expect(rows[2]).toMatchObject({ id, type: 'order.paid', version: 3 });
+    expect((await jobs()).map((job) => job.id)).toEqual(rows.map((row) => row.id));
+  });
+
+  test('writes neither the job nor the log of what is refused, and once what was published before', async () => {
+    const events = await publisher();
+    const event = { type: 'order.paid', key: 'a', data: { n: 1 }, idempotencyKey: 'one' } as const;
+    await events.publish(event);
+    expect(await events.publish([event, event])).toMatchObject([
+      { deduplicated: true },
+      { deduplicated: true },
+    ]);
+    const other = { type: 'order.paid', key: 'a', data: { n: 2 } } as const;
+    await expect(events.publish([other, { ...other, idempotencyKey: 'one' }])).rejects.toThrow(
+      /idempotency key "one"/,
+    );
+    const broken = outbox<Events>(db.hf, {
+      log: { append: () => Promise.reject(new Error('no')) },
+    });
+    await expect(broken.publish(other)).rejects.toThrow('no');
+    await expect(events.publish(other, { onFull: 'wait' })).rejects.toThrow(/onFull: 'wait'/);
+    expect(() => outbox(db.hf, { log: {} as never })).toThrow(/what eventLog\(\) makes/);
+    expect(await logged()).toHaveLength(1);
+    expect(await jobs()).toHaveLength(1);
   });
 });
 

@@ -20,7 +20,7 @@ test('a new version is built from the start beside 8 writers, and readers never 
   const writers = Array.from({ length: 8 }, async (_, w) => {
     for (let n = 0; writing; n++) {
       await orders.append([paid(`key:${w}`, n), paid(`own:${w}:${n % 9}`, n)]);
-      await sleep(100);
+      await sleep(250);
     }
   });
   const seen: number[] = [];
@@ -30,6 +30,7 @@ test('a new version is built from the start beside 8 writers, and readers never 
         { keys: number },
       ];
       seen.push(row.keys);
+      await sleep(20);
     }
   })();
   await start(hf, [totalsOf(orders, { version: 2 })]);

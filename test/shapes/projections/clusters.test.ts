@@ -2,21 +2,19 @@
 import { eventLog, project, projections } from 'holdfast/projections';
 import { expect, test } from 'vitest';
 import { until } from '../../support/until.js';
-import { agreed, MODEL, ordersOf, paid, testLogs, testProjectors, totalsOf } from './ground.js';
+import {
+  agreed,
+  MODEL,
+  ordersOf,
+  paid,
+  RESTORED,
+  testLogs,
+  testProjectors,
+  totalsOf,
+} from './ground.js';
 
 const logs = testLogs();
 const start = testProjectors();
-
-/** As a younger cluster sees it: all xids in the tables lie far ahead of its counter. */
-const RESTORED = `
-UPDATE holdfast.event_log SET xid = (xid::text::bigint + 1000000000)::text::xid8;
-UPDATE holdfast.projection_cursors SET read_mark = (read_mark::text::bigint + 1000000000)::text::xid8,
-  read_snapshot = concat_ws(':', pg_snapshot_xmin(read_snapshot)::text::bigint + 1000000000,
-    pg_snapshot_xmax(read_snapshot)::text::bigint + 1000000000,
-    (SELECT coalesce(string_agg((x::text::bigint + 1000000000)::text, ',' ORDER BY x), '')
-      FROM pg_snapshot_xip(read_snapshot) AS x))::pg_snapshot
-WHERE read_top > 0;
-UPDATE holdfast.projections SET cluster = 'another'`;
 
 test('a projection does not start on cursors of another cluster; rebase carries them over by position', async () => {
   const { hf, rows } = await logs();

@@ -1,5 +1,6 @@
 /** What the tests of projections share: a log of orders, a projection of what was paid, and SQL that says the same. */
 import {
+  type ApplyByType,
   type EventLog,
   eventLog,
   type LoggedEvent,
@@ -32,7 +33,11 @@ FROM holdfast.event_log WHERE stream = 'orders' AND type = 'order.paid' GROUP BY
 
 export const MODEL = 'SELECT key, cents, events, line FROM order_totals.totals ORDER BY key';
 
-export const totalsOf = (log: EventLog, more: Partial<ProjectionOptions> = {}): Projection =>
+type More = Partial<Pick<ProjectionOptions, 'version' | 'shards' | 'page' | 'promote'>> & {
+  readonly on?: ApplyByType;
+};
+
+export const totalsOf = (log: EventLog, more: More = {}): Projection =>
   projection('order_totals', {
     ...{ log, shards: 4 },
     create: (tx) => tx.query(TOTALS),
@@ -62,6 +67,17 @@ export function testLogs(): () => Promise<TestGround> {
     return db;
   };
 }
+
+/** As a younger cluster sees it: all xids in the tables lie far ahead of its counter. */
+export const RESTORED = `
+UPDATE holdfast.event_log SET xid = (xid::text::bigint + 1000000000)::text::xid8;
+UPDATE holdfast.projection_cursors SET read_mark = (read_mark::text::bigint + 1000000000)::text::xid8,
+  read_snapshot = concat_ws(':', pg_snapshot_xmin(read_snapshot)::text::bigint + 1000000000,
+    pg_snapshot_xmax(read_snapshot)::text::bigint + 1000000000,
+    (SELECT coalesce(string_agg((x::text::bigint + 1000000000)::text, ',' ORDER BY x), '')
+      FROM pg_snapshot_xip(read_snapshot) AS x))::pg_snapshot
+WHERE read_top > 0;
+UPDATE holdfast.projections SET cluster = 'another'`;
 
 export type Rows = (text: string, params?: unknown[]) => Promise<object[]>;
 

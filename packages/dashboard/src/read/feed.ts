@@ -4,7 +4,7 @@
  * answer, pages receive a `down` event and the poll goes on.
  */
 import { randomBytes } from 'node:crypto';
-import type { Overview, PartialOverview, UnhandledJobs } from 'holdfast/internal';
+import type { Overview, PartialOverview, Stopped, UnhandledJobs } from 'holdfast/internal';
 import { type Sample, type Snapshot, sampleOf, snapshotOf } from './snapshot.js';
 
 export const POLL_MS = 2_000;
@@ -32,6 +32,7 @@ export type FeedEvent =
 export interface FeedDeps {
   readonly overview: () => Promise<PartialOverview>;
   readonly unhandled: (seen: Overview) => Promise<readonly UnhandledJobs[]>;
+  readonly stopped: (seen: Overview) => Promise<readonly Stopped[]>;
   readonly explain: (error: unknown) => string;
   readonly everyMs: number;
 }
@@ -49,6 +50,7 @@ export class Feed {
   #snapshot: Snapshot | null = null;
   #seen: Overview | null = null;
   #unhandled: readonly UnhandledJobs[] = [];
+  #stopped: readonly Stopped[] = [];
   #polledAt = Number.NEGATIVE_INFINITY;
   #readAt = 0;
   /** Listeners that wait for their first event, with the id that each received last. */
@@ -134,8 +136,11 @@ export class Feed {
   async #read(): Promise<Snapshot> {
     const readAt = performance.now();
     const seen = await this.#deps.overview();
-    if (this.#count % UNHANDLED_EVERY === 0) this.#unhandled = await this.#deps.unhandled(seen);
-    const snapshot = snapshotOf(seen, this.#unhandled);
+    if (this.#count % UNHANDLED_EVERY === 0) {
+      this.#unhandled = await this.#deps.unhandled(seen);
+      this.#stopped = await this.#deps.stopped(seen);
+    }
+    const snapshot = snapshotOf(seen, this.#unhandled, this.#stopped);
     this.#sample(seen, snapshot.at);
     this.#count += 1;
     this.#seen = seen;

@@ -1,7 +1,7 @@
 /** What is wrong now, in words, the worst first, each with the screen where one sees it. Nothing is asked here. */
 import type { QueueInfo } from 'holdfast';
-import type { UnhandledJobs } from 'holdfast/internal';
-import { many, span } from 'holdfast/internal';
+import type { Stopped, UnhandledJobs } from 'holdfast/internal';
+import { describeStopped, many, span } from 'holdfast/internal';
 
 export interface Problem {
   /** `bad`: work does not get done. `note`: somebody should know. */
@@ -12,6 +12,9 @@ export interface Problem {
 
 /** A due job that waits for longer is a sign that something is wrong. */
 const LAG_MS = 60_000;
+
+/** Other lines say so. */
+const SAID: readonly string[] = ['no_worker', 'no_handler', 'version_too_new', 'no_body'];
 
 interface Member {
   readonly id: string;
@@ -25,7 +28,7 @@ const bad = (text: string, link: string): Problem => ({ level: 'bad', text, link
 const note = (text: string, link: string): Problem => ({ level: 'note', text, link });
 const jobsOf = (queue: string, rest: string) => `jobs?queue=${encodeURIComponent(queue)}${rest}`;
 
-function ofQueue(queue: QueueInfo, workers: number): Problem[] {
+function ofQueue(queue: QueueInfo, workers: number, hasStopped: boolean): Problem[] {
   if (queue.unreadable !== null)
     return [bad(`Queue ${queue.queue} could not be read. ${queue.unreadable}`, 'health')];
   const { queue: name, paused, pending, expired, deadLetter, oldestDueMs } = queue;
@@ -37,15 +40,14 @@ function ofQueue(queue: QueueInfo, workers: number): Problem[] {
   if (paused) {
     const wait = pending > 0 ? `; ${many(pending, 'job')} wait in it` : '';
     found.push(note(`Queue ${name} is paused${wait}.`, 'queues'));
-  } else if (oldestDueMs !== null && workers > 0 && oldestDueMs > LAG_MS) {
+  } else if (!hasStopped && oldestDueMs !== null && workers > 0 && oldestDueMs > LAG_MS) {
     const text = `Queue ${name} is behind: its oldest due job has waited for ${span(oldestDueMs)}.`;
-    // It may be one of those that are paused: they wait for a person.
-    const level = parts.length > 0 ? note : bad;
-    found.push(level(text, jobsOf(name, '&status=pending&order=oldest')));
+    found.push(bad(text, jobsOf(name, '&status=pending&order=oldest')));
   }
   if (parts.length > 0) {
     const more = parts.length > 1 ? ` and ${many(parts.length - 1, 'more part')}` : '';
-    found.push(note(`Jobs of ${parts[0]}${more} in ${name} are paused.`, 'limits'));
+    const wait = queue.onHold > 0 ? `; ${many(queue.onHold, 'job')} wait for it` : '';
+    found.push(note(`Jobs of ${parts[0]}${more} in ${name} are paused${wait}.`, 'limits'));
   }
   if (expired > 0) {
     const text = `${many(expired, 'job')} of ${name} ran on workers that are gone; recovery takes them over.`;
@@ -63,6 +65,7 @@ export function problemsOf(
   queues: readonly QueueInfo[],
   workers: readonly Member[],
   unhandled: readonly UnhandledJobs[],
+  stopped: readonly Stopped[] = [],
 ): Problem[] {
   const alive = workers.filter(({ status }) => status === 'alive');
   const waiting = queues.filter(({ paused, oldestDueMs }) => !paused && oldestDueMs !== null);
@@ -80,7 +83,13 @@ export function problemsOf(
     ...silent.map(({ id, silentMs }) =>
       bad(`Worker ${id} has been silent for ${span(silentMs)}.`, 'workers'),
     ),
-    ...queues.flatMap((queue) => ofQueue(queue, alive.length)),
+    ...stopped
+      .filter(({ reason }) => !SAID.includes(reason.code))
+      .map((one) => bad(`${describeStopped(one)}. ${one.reason.text}`, `jobs/${one.oldest}`)),
+    ...queues.flatMap((queue) => {
+      const has = stopped.some((one) => one.queue === queue.queue);
+      return ofQueue(queue, alive.length, has);
+    }),
   ];
   return problems.sort((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
 }

@@ -1,6 +1,12 @@
 /** What every open page shows, in one reading: what `holdfast top` asks, so that the terminal and the browser agree. */
 import type { ReadableQueue, UnreadableQueue, WorkerInfo } from 'holdfast';
-import type { Overview, PartialOverview, QueueOverview, UnhandledJobs } from 'holdfast/internal';
+import type {
+  Overview,
+  PartialOverview,
+  QueueOverview,
+  Stopped,
+  UnhandledJobs,
+} from 'holdfast/internal';
 import {
   lockedView,
   queueView,
@@ -58,8 +64,19 @@ export function seenWorker(row: Overview['workers'][number], complete: boolean):
   return { ...worker, ...facts, ttlMs: ttlOf(row.worker) };
 }
 
-export function snapshotOf(seen: PartialOverview, unhandled: readonly UnhandledJobs[]): Snapshot {
-  const queues = seen.queues.map(queueView);
+export function snapshotOf(
+  seen: PartialOverview,
+  unhandled: readonly UnhandledJobs[],
+  stopped: readonly Stopped[] = [],
+): Snapshot {
+  const stoppedMs = (name: string) => {
+    const own = stopped.filter(({ queue }) => queue === name).map(({ dueMs }) => dueMs);
+    return own.length === 0 ? null : Math.max(...own);
+  };
+  const queues = seen.queues.map((row) => ({
+    ...queueView(row),
+    stoppedMs: stoppedMs(row.queue.name),
+  }));
   const unreadable = seen.locked.map(lockedView);
   const complete = unreadable.length === 0;
   const all = seen.workers.map((row) => seenWorker(row, complete));
@@ -73,7 +90,7 @@ export function snapshotOf(seen: PartialOverview, unhandled: readonly UnhandledJ
     workers: all.slice(0, MAX_WORKERS),
     moreWorkers: Math.max(0, all.length - MAX_WORKERS),
     fleet: { alive: alive.length, running: sum('running'), handlers: sum('handlers') },
-    problems: problemsOf([...unreadable, ...queues], all, unhandled),
+    problems: problemsOf([...unreadable, ...queues], all, unhandled, stopped),
   };
 }
 

@@ -36,6 +36,7 @@ export const Status = ({ of, name = stateText(of) }: { of: string; name?: string
 /** Where a type or a key is paused by itself, the rest of the queue runs. */
 export const QueueState = ({ queue }: { queue: LiveQueue }) => {
   const parts = queue.pausedTypes.length + queue.pausedKeys.length;
+  if (queue.stoppedMs !== null) return <Status of="stopped" />;
   if (queue.paused) return <Status of="paused" />;
   return parts > 0 ? <Status of="paused" name="partly paused" /> : <Status of="open" />;
 };

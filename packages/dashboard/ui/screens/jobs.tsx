@@ -4,12 +4,12 @@ import { useEffect, useState } from 'preact/hooks';
 import { Link, Pages, Shown, Status, Title, When } from '../parts/bits';
 import { Bulk } from '../parts/bulk';
 import { firstLine, stateText } from '../parts/format';
+import { Filter } from '../parts/jobs-filter';
 import { actOn, NAMES, type Verb } from '../state/act';
 import { useAsked } from '../state/api';
 import { write } from '../state/live';
 import { query } from '../state/route';
 import type { JobsPage, ListedJob } from '../state/wire';
-import { Filter } from './jobs-filter';
 
 const PARTS = ['status', 'type', 'key', 'error', 'older', 'newer'];
 /** Which verb does anything to a job in this state. */

@@ -28,6 +28,7 @@ const spanned = (ms: number | null, none: string) => (ms === null ? none : span(
 
 const factsOf = (queue: LiveQueue, settings: QueueSettings | undefined, last?: Figures) => ({
   Waiting: (queue.approximate ? '~' : '') + count(queue.pending),
+  'On hold, by a pause': (queue.approximate ? '≥ ' : '') + count(queue.onHold),
   'Not due yet': counted(queue.scheduled, 'not known'),
   Retrying: counted(queue.retrying, 'not known'),
   Processing: count(queue.processing),

@@ -13,7 +13,14 @@ import type {
   Schedule,
   WaitingRuns,
 } from 'holdfast';
-import type { QueueRow, RunLinks, WebhookAttemptRow, WebhookEndpointRow } from 'holdfast/internal';
+import type {
+  ProjectionGauges,
+  ProjectionStop,
+  QueueRow,
+  RunLinks,
+  WebhookAttemptRow,
+  WebhookEndpointRow,
+} from 'holdfast/internal';
 import type { SeenLimit } from '../../src/read/limits.js';
 import type { RingPicture } from '../../src/read/ring.js';
 import type { SeenChildren } from '../../src/read/runs.js';
@@ -110,6 +117,14 @@ export type WebhookAnswer = {
   readonly counts: { readonly waiting: number; readonly held: number; readonly failed: number };
   readonly attempts: readonly SeenAttempt[];
   readonly next: string | null;
+};
+export type SeenBuild = ProjectionGauges;
+export type SeenStop = ProjectionStop;
+export type ProjectionsAnswer = {
+  readonly builds: SeenBuild[];
+  readonly stops: readonly SeenStop[];
+  /** They are not among these. */
+  readonly moreStops: boolean;
 };
 export type Ring = RingPicture;
 export type HealthAnswer = { readonly findings: readonly Finding[]; readonly at: number };

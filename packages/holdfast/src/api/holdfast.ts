@@ -72,9 +72,15 @@ export interface Holdfast
    * @example await hf.migrate();
    */
   migrate: () => Promise<MigrationState[]>;
-  /** All migrations, and which were applied. It changes nothing. */
+  /**
+   * All migrations, and which were applied. It changes nothing.
+   * @example const missing = (await hf.migrationStates()).filter(({ appliedAt }) => appliedAt === null);
+   */
   migrationStates: () => Promise<MigrationState[]>;
-  /** The SQL that `migrate()` would run, for you to run yourself. */
+  /**
+   * The SQL that `migrate()` would run, for you to run yourself.
+   * @example writeFileSync('migration.sql', await hf.pendingSql());
+   */
   pendingSql: () => Promise<string>;
 
   /**
@@ -93,17 +99,30 @@ export interface Holdfast
    * const { status, result } = await hf.wait(sendReceipt, id, { timeout: '1m' });
    */
   wait: Wait;
-  /** What people did to jobs, queues and workers, the latest first. */
+  /**
+   * What people did to jobs, queues and workers, the latest first.
+   * @example const { acts } = await hf.audit({ act: 'cancel', newer: '1d' });
+   */
   audit: (request?: AuditRequest) => Promise<AuditPage>;
-  /** Checks for everything that is known to go wrong; says why it matters and what to do. */
+  /**
+   * Checks for everything that is known to go wrong; says why it matters and what to do.
+   * @example const problems = (await hf.doctor()).filter(({ level }) => level === 'problem');
+   */
   doctor: () => ReturnType<typeof examine>;
-  /** Calls the listener for every enqueue and every event of the workers made here. Returns a function that stops it. */
+  /**
+   * Calls the listener for every enqueue and every event of the workers made here. Returns a function that stops it.
+   * @example const stop = hf.onEvent((event) => event.kind === 'dead_letter' && console.error(event.type, event.error));
+   */
   onEvent(listener: (event: WorkerEvent) => void): () => void;
-  /** The figures of the metrics: every queue's jobs by state, limits and workers. */
+  /**
+   * The figures of the metrics: every queue's jobs by state, limits and workers.
+   * @example const { queues } = await hf.gauges();
+   */
   gauges: () => Promise<Gauges>;
   /**
    * Stops the workers made here, each with its `grace`, then closes the connections that were opened here, for good. A pool
    * of yours stays open.
+   * @example await hf.close();
    */
   close: () => Promise<void>;
   /** `await using hf = holdfast()` closes it at the end of the scope. */

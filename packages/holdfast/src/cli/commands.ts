@@ -140,8 +140,23 @@ export const COMMANDS: readonly Command[] = [
   command(
     'doctor',
     'look for what is wrong, with why it matters and the fix; exit code 3 if anything is',
-    { needs: 'database', load: async () => (await import('./commands/setup/doctor.js')).run },
+    {
+      options: {
+        watch: flag('look again and again until Ctrl-C; the exit code is that of the last look'),
+        every: text('TIME', 'with --watch: how often; default 10s'),
+      },
+      needs: 'database',
+      onInterrupt: 'finish',
+      load: async () => (await import('./commands/setup/doctor.js')).run,
+    },
   ),
+  command('incident', 'one bundle of all that these commands know, to hand on', {
+    detail:
+      'Queues, findings of the doctor, why the oldest jobs wait, workers, limits, locks, settings, versions and the last\n' +
+      'acts of people. No payloads, results, errors of jobs, statements of sessions or passwords.',
+    options: { out: text('FILE', 'write it there, as JSON; default: print it') },
+    load: async () => (await import('./commands/setup/incident.js')).run,
+  }),
   command('archive ls', 'list finished jobs, the latest first', {
     options: { ...STATUS, ...FILTERS, ...LIST },
     load: async () => (await lists()).runArchive,

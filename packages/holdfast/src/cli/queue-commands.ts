@@ -106,7 +106,8 @@ export const QUEUE_COMMANDS: readonly Command[] = [
   ),
   command('limits ls', 'list limits of job types and queues, and what is used of them', {
     detail:
-      'WAITING counts due jobs under the limit; holdfast explain says of any job what it waits for.',
+      'WAITING counts due jobs under the limit; holdfast explain says of any job what it waits for. EMPTY IN: when the\n' +
+      'rate has let all of them start, if nothing more comes; never, if more became due in the last minute than it lets start.',
     options: OF_QUEUE,
     load: async () => (await limits()).runList,
   }),

@@ -26,7 +26,10 @@ export async function guardTable(db: Queryable, table: string, schema = 'holdfas
   );
 }
 
-/** Whether a guarded table rejected the write because of a stale token. */
+/**
+ * Whether a guarded table rejected the write because of a stale token.
+ * @example const isOld = await client.query('UPDATE receipts SET sent = true').then(() => false, isStaleFence);
+ */
 export function isStaleFence(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === 'HF001';
 }

@@ -45,7 +45,10 @@ function withQuestionMarks(text: string, params: readonly unknown[]) {
   return { sql, values: values as never[] };
 }
 
-/** pg: a client on which you ran BEGIN. You may pass the client itself as `tx`. */
+/**
+ * pg: a client on which you ran BEGIN. You may pass the client itself as `tx`.
+ * @example await hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromPg(client) });
+ */
 export function fromPg(client: Transaction): Queryable {
   checkTx(client);
   return client;
@@ -113,7 +116,12 @@ export function fromKnex(trx: {
   };
 }
 
-/** Drizzle: the `tx` of `db.transaction(async (tx) => …)` and the `sql` tag of drizzle-orm. */
+/**
+ * Drizzle: the `tx` of `db.transaction(async (tx) => …)` and the `sql` tag of drizzle-orm.
+ * @example
+ * import { sql } from 'drizzle-orm';
+ * await drizzle.transaction((tx) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromDrizzle(tx, sql) }));
+ */
 export function fromDrizzle(
   tx: { rollback(): never; execute(query: never): PromiseLike<unknown> },
   sql: (strings: TemplateStringsArray, ...values: never[]) => unknown,
@@ -159,7 +167,10 @@ interface TypeOrmRunner extends QueryRunnerLike {
   query(text: string, params: unknown[], structured: true): Promise<{ records?: unknown }>;
 }
 
-/** TypeORM: the `manager` of `dataSource.transaction(async (manager) => …)`, or a query runner with one open. */
+/**
+ * TypeORM: the `manager` of `dataSource.transaction(async (manager) => …)`, or a query runner with one open.
+ * @example await typeorm.transaction((manager) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromTypeOrm(manager) }));
+ */
 export function fromTypeOrm(
   manager: { readonly createQueryRunner?: never } & (
     | { readonly queryRunner?: QueryRunnerLike | undefined; readonly connection: object }
@@ -175,7 +186,10 @@ export function fromTypeOrm(
   };
 }
 
-/** Sequelize: the `t` of `sequelize.transaction(async (t) => …)`. */
+/**
+ * Sequelize: the `t` of `sequelize.transaction(async (t) => …)`.
+ * @example await sequelize.transaction((t) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromSequelize(t) }));
+ */
 export function fromSequelize(transaction: {
   commit(): PromiseLike<unknown>;
   rollback(): PromiseLike<unknown>;
@@ -196,7 +210,10 @@ export function fromSequelize(transaction: {
   };
 }
 
-/** MikroORM: the `em` of `em.transactional(async (em) => …)`. */
+/**
+ * MikroORM: the `em` of `em.transactional(async (em) => …)`.
+ * @example await mikro.transactional((em) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromMikroOrm(em) }));
+ */
 export function fromMikroOrm(em: {
   isInTransaction(): boolean;
   execute(query: string, params: never[], method: 'all'): PromiseLike<unknown>;
@@ -213,7 +230,10 @@ export function fromMikroOrm(em: {
   };
 }
 
-/** Slonik: the `connection` of `pool.transaction(async (connection) => …)`. */
+/**
+ * Slonik: the `connection` of `pool.transaction(async (connection) => …)`.
+ * @example await slonik.transaction((tx) => hf.enqueue(sendReceipt, { orderId: 9182 }, { tx: fromSlonik(tx) }));
+ */
 export function fromSlonik(connection: {
   readonly end?: never;
   query(query: never): PromiseLike<{ readonly rows: readonly unknown[] }>;

@@ -6,11 +6,11 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const isId = (value: unknown): value is string =>
   typeof value === 'string' && UUID.test(value);
 
-export function checkId(id: unknown): string {
+export function checkId(id: unknown, of = 'a job', from = 'enqueue()'): string {
   if (isId(id)) return id;
   throw invalid(
-    `The id is ${shown(id)}, and not the UUID of a job; nothing was done. ` +
-      'Pass the id that enqueue() returned.',
+    `The id is ${shown(id)}, and not the UUID of ${of}; nothing was done. ` +
+      `Pass the id that ${from} returned.`,
   );
 }
 

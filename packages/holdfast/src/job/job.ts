@@ -41,7 +41,7 @@ export interface JobOptions<Input, Payload, Result = unknown> {
   readonly version?: number;
   /**
    * `upgrade[1]` turns a payload of version 1 into one of version 2, and so on. What an older version looked
-   * like only you know, so `old` is what you say it is.
+   * like only you know, so `old` is what you say it is. Default: older payloads are refused.
    */
   // biome-ignore lint/suspicious/noExplicitAny: with `unknown` no function that names its type would fit.
   readonly upgrade?: Readonly<Record<number, (old: any) => unknown>>;
@@ -95,7 +95,7 @@ export function checkDefinition(given: unknown, what: string, undone: string): v
   throw invalid(`${what} must be a definition, made with job('…'), not ${shown(given)}. ${undone}`);
 }
 
-const JOB_OPTIONS = {
+export const JOB_OPTIONS = {
   ...{ schema: true, result: true, version: true, upgrade: true, queue: true },
   ...{ maxAttempts: true, priority: true, retry: true, timeout: true, unique: true, limit: true },
   onDeadLetter: true,

@@ -64,11 +64,15 @@ export function checkKey(key: unknown, what = 'key', undone = NOT_ENQUEUED): str
 }
 
 /** Returns the job type if it is a usable name, else throws TYPE_INVALID. */
-export function checkType(type: unknown): string {
+export function checkType(
+  type: unknown,
+  what = 'a job type',
+  undone = 'nothing was enqueued; use a name such as "send_receipt"',
+): string {
   if (typeof type === 'string' && TYPE.test(type)) return type;
   throw new HoldfastError(
     'TYPE_INVALID',
-    `a job type must start with a letter and hold at most 100 letters, digits, "_", ".", ":" or "-", ` +
-      `got ${shown(type)}; nothing was enqueued; use a name such as "send_receipt"`,
+    `${what} must start with a letter and hold at most 100 letters, digits, "_", ".", ":" or "-", ` +
+      `got ${shown(type)}; ${undone}`,
   );
 }

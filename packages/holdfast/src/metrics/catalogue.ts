@@ -140,8 +140,12 @@ export const DATABASE_METRICS = {
     jobs_processing: 'Jobs that a worker holds.',
     jobs_expired: 'Jobs in processing whose lease is over.',
     jobs_dead_letter: 'Dead letters.',
+    jobs_on_hold:
+      'Jobs that wait and that a pause holds back: of the queue, of their type or of their key. Where the queue is large at least so many.',
+    queue_stopped_seconds:
+      'Due work does not start: how long the oldest job has been due, while nothing of its type has started for a minute; 0 when work starts.',
     oldest_pending_age_seconds:
-      'How long the job has been due that has waited longest; 0 when none waits.',
+      'How long the job has been due that has waited longest, without those that a pause holds back; 0 when none waits.',
     jobs_estimated:
       '1 when the queue is large and what waits in it is an estimate; what runs is exact at any size.',
     queue_paused: '1 when nothing may be claimed from the queue.',
@@ -204,7 +208,7 @@ export const DATABASE_METRICS = {
     { labels: ['queue', 'error'] },
     {
       scrape_error:
-        '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE; after `unhandled_` only the due jobs that nobody handles are missing, after `waiting_` only the reasons, after `runs_` only the runs of workflows.',
+        '1 when figures are missing in this scrape: of the queue that is named, or of all. The error is `locked`, `timeout`, `permission_denied`, `unreachable`, `no_answer`, … or an SQLSTATE; after `unhandled_` only the due jobs that nobody handles are missing, after `waiting_` only the reasons, after `runs_` only the runs of workflows, after `stopped_` only whether due work starts.',
     },
   ),
   ...gauges(

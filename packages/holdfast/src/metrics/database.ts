@@ -116,6 +116,8 @@ export class DatabaseGauges {
       families.jobs_processing.at(queue).add(one.processing);
       families.jobs_expired.at(queue).add(one.expired);
       families.jobs_dead_letter.at(queue).add(one.deadLetters);
+      families.jobs_on_hold.at(queue).add(one.onHold);
+      largest(families.queue_stopped_seconds.at(queue), one.stoppedMs / 1000);
       largest(families.oldest_pending_age_seconds.at(queue), one.oldestPendingMs / 1000);
       largest(families.jobs_estimated.at(queue), one.estimated ? 1 : 0);
       largest(families.schedule_overdue_seconds.at(queue), one.scheduleOverdueMs / 1000);

@@ -13,7 +13,9 @@ export const ACTS = [
   ...(['pause_schedule', 'resume_schedule', 'run_schedule', 'delete_schedule'] as const),
   ...(['set_limit', 'reset_limit', 'remove_limit', 'import', 'signal'] as const),
   ...(['add_webhook', 'set_webhook', 'rotate_webhook', 'enable_webhook'] as const),
-  ...(['disable_webhook', 'remove_webhook'] as const),
+  ...(['disable_webhook', 'remove_webhook', 'resume_projection', 'skip_event'] as const),
+  ...(['rebuild_projection', 'promote_projection', 'remove_projection'] as const),
+  ...(['rebase_projection'] as const),
 ] as const;
 
 /** What an act in the audit is called. */

@@ -44,7 +44,7 @@ interface FiredOptions<Input> {
   readonly payload: PayloadOf<Input>;
   /** Default: a stream of its own for each job; with `overlap: 'queue'`, one for the schedule. */
   readonly partitionKey?: string;
-  /** In a queue whose keys take turns: the group of its jobs. */
+  /** In a queue whose keys take turns: the group of its jobs. Default: none. */
   readonly group?: string;
   /** Default: that of the job. */
   readonly priority?: Priority;

@@ -10,6 +10,7 @@ import { fill } from './functions/enqueue/fill.sql.js';
 import { lockUnique } from './functions/enqueue/lock-unique.sql.js';
 import { retakeUnique } from './functions/enqueue/retake-unique.sql.js';
 import { takeKey } from './functions/enqueue/take-key.sql.js';
+import { clusterId } from './functions/events/cluster-id.sql.js';
 import { eventPage } from './functions/events/event-page.sql.js';
 import { eventsWake } from './functions/events/events-wake.sql.js';
 import { fleetChanged } from './functions/fleet/fleet-changed.sql.js';
@@ -94,6 +95,7 @@ export const FUNCTIONS: readonly FunctionFile[] = [
   signal,
   eventsWake,
   eventPage,
+  clusterId,
   register,
   beat,
   words,

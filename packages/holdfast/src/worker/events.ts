@@ -2,6 +2,9 @@
  * What a worker tells while it runs, for metrics, logs and tests. Facts about jobs, never payloads.
  * Listeners are called synchronously; one that throws is reported and does not disturb the worker.
  */
+import type { QueueName } from '../job/queue-name.js';
+
+/** What a worker tells; `kind` says of what. */
 export type WorkerEvent =
   | {
       readonly kind: 'started';
@@ -13,7 +16,7 @@ export type WorkerEvent =
   | { readonly kind: 'stopped'; readonly workerId: string }
   | {
       readonly kind: 'claimed';
-      readonly queue: string;
+      readonly queue: QueueName;
       readonly count: number;
       /** How many of which type. */
       readonly types: Readonly<Record<string, number>>;
@@ -26,7 +29,7 @@ export type WorkerEvent =
   | StepEvent
   | {
       readonly kind: 'statement';
-      readonly queue: string;
+      readonly queue: QueueName;
       readonly statement: StatementName;
       /** Until the database answered. */
       readonly ms: number;
@@ -41,12 +44,12 @@ export type WorkerEvent =
   | {
       readonly kind: 'ring';
       readonly workerId: string;
-      readonly queue: string;
+      readonly queue: QueueName;
       readonly owned: number;
     }
   | {
       readonly kind: 'maintained';
-      readonly queue: string;
+      readonly queue: QueueName;
       readonly recovered: number;
       readonly pruned: number;
     }
@@ -55,7 +58,7 @@ export type WorkerEvent =
 /** A job started or left this worker. */
 export interface JobEvent {
   readonly kind: 'started-job' | SettleResult;
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly id: string;
   readonly type: string;
   readonly generation: number;
@@ -76,7 +79,7 @@ export interface JobEvent {
 /** Jobs of one type were written to a queue. In a caller's transaction they are not committed yet. */
 export interface EnqueuedEvent {
   readonly kind: 'enqueued';
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly type: string;
   readonly count: number;
   /** How many of them found their idempotency key taken and were not written. */
@@ -86,7 +89,7 @@ export interface EnqueuedEvent {
 /** Schedules of a queue that were due were advanced, and their jobs written. */
 export interface TickedEvent {
   readonly kind: 'ticked';
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly jobs: number;
   /** Ticks without a job, because the job of the one before was not over. */
   readonly skipped: number;
@@ -99,14 +102,14 @@ export interface TickedEvent {
 /** A claim found jobs that no limit allows to start now. */
 export interface ThrottledEvent {
   readonly kind: 'throttled';
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly type: string;
 }
 
 /** A handler runs on although its job has left this worker; or such a one has ended. */
 export interface LeakedEvent {
   readonly kind: 'leaked' | 'leak-ended';
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly type: string;
   /** Its job; of a batch there are several. */
   readonly id?: string;
@@ -117,7 +120,7 @@ export interface LeakedEvent {
 /** Jobs have ended and cannot be settled, because the database refuses that to everybody; or they are settled now. */
 export interface SettlesKeptEvent {
   readonly kind: 'settles-kept';
-  readonly queue: string;
+  readonly queue: QueueName;
   /** How many there are in this worker, and how many more than before; below zero: fewer. */
   readonly jobs: number;
   readonly change: number;
@@ -128,7 +131,7 @@ export interface SettlesKeptEvent {
 /** What a handler returned could not be kept: too large, or not JSON. Its job is completed all the same. */
 export interface ResultRefusedEvent {
   readonly kind: 'result-refused';
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly id: string;
   readonly type: string;
   /** With the path to what is wrong, and never with a value. */
@@ -138,7 +141,7 @@ export interface ResultRefusedEvent {
 /** A try of a step of a workflow has ended. */
 export interface StepEvent {
   readonly kind: 'step';
-  readonly queue: string;
+  readonly queue: QueueName;
   /** The run. */
   readonly id: string;
   /** The workflow. */

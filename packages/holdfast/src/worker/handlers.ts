@@ -1,4 +1,5 @@
 /** What a worker handles: the handlers of jobs and the bodies of workflows, added before it runs. */
+import { invalid, shown } from '../job/errors/holdfast-error.js';
 import type { JobDefinition } from '../job/job.js';
 import type { WorkflowDefinition } from '../workflow/definition.js';
 import type { WorkflowBody } from '../workflow/flow.js';
@@ -12,6 +13,13 @@ import {
   type Route,
   resolveBatch,
 } from './run/handler-context.js';
+
+/** Throws unless it is a worker, of whichever copy of the package. `what` names the argument. */
+export function checkWorker(given: unknown, what: string, undone: string): void {
+  const { handle, run } = (given ?? {}) as Partial<Handling & { run: unknown }>;
+  if (typeof handle === 'function' && typeof run === 'function') return;
+  throw invalid(`${what} must be a worker, made with hf.worker(), not ${shown(given)}. ${undone}`);
+}
 
 export abstract class Handling {
   /** By type. */
@@ -30,6 +38,19 @@ export abstract class Handling {
     worker.checkNew('add handlers before run()');
     const given = job as unknown as JobDefinition<unknown, unknown>;
     addRoute(worker.routes, 'project()', given, handler, () => ({ handler, residents }));
+  }
+
+  /** For our own shapes: a type whose handlers mostly wait for somebody else. */
+  static addWaiting<Payload>(
+    worker: Handling,
+    by: string,
+    job: JobDefinition<Payload>,
+    handler: JobHandler<Payload, unknown>,
+  ): void {
+    worker.checkNew('add handlers before run()');
+    addRoute(worker.routes, by, job, handler, () => ({
+      ...{ handler: handler as unknown as Handler, waits: true },
+    }));
   }
 
   /**

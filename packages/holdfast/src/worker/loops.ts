@@ -20,6 +20,7 @@ import { newIdlePoll } from './claim/idle-poll.js';
 import { newWakeups, type Wakeups } from './claim/wakeups.js';
 import { OWN_CONNECTIONS, type SharedDeps, type WorkerDeps } from './deps.js';
 import { type Keeper, newKeeper } from './lease/keeper.js';
+import type { QueueLoad } from './lease/protocol.js';
 import { newQueueWorker, type QueueWorker } from './queue-worker.js';
 import type { ContextDeps } from './run/context-deps.js';
 import { newLeaks } from './run/leaks.js';
@@ -156,12 +157,18 @@ export function newLoops(given: LoopsDeps) {
         drainAsked: () => deps.drainAsked(),
         error: deps.reportError,
         ...(password && { password }),
-        load: () => ({
-          running: running(),
-          held: queues.reduce((sum, { inFlight }) => sum + inFlight.held, 0),
-          attempts: Object.fromEntries(queues.map((one) => [one.queue, one.inFlight.attempts])),
-          trouble: trouble.report(leaks.counts()),
-        }),
+        load: () => {
+          const loads = queues.map((one) => one.load());
+          return {
+            running: running(),
+            held: loads.reduce((sum, { held }) => sum + held, 0),
+            attempts: Object.fromEntries(queues.map((one) => [one.queue, one.inFlight.attempts])),
+            queues: Object.fromEntries(
+              queues.map(({ queue }, n) => [queue, loads[n] as QueueLoad]),
+            ),
+            trouble: trouble.report(leaks.counts()),
+          };
+        },
       },
     );
   }

@@ -11,6 +11,7 @@ import type { ClaimBatch } from './claim/claim-sender.js';
 import { PrefetchPolicy } from './claim/prefetch.js';
 import type { Settings } from './options.js';
 import type { QueueDeps } from './queue-deps.js';
+import { newQueueLoad } from './queue-load.js';
 import type { Route } from './run/handler-context.js';
 import { LeasedJob } from './run/leased-job.js';
 import { Runs, runsOf } from './run/runs.js';
@@ -46,6 +47,7 @@ export function newQueueWorker(queue: string, given: QueueWorkerDeps) {
   );
   /** How many jobs one handler takes, where all types of the queue are handled in batches; else 1. */
   const perHandler = Math.min(...routes.map(({ many }) => many?.max ?? 1));
+  const waits = routes.every((route) => route.waits);
   /** Until the worker is watched: a hint must not make it claim before its death would be noticed. */
   let onHold = true;
   let stopping = false;
@@ -67,7 +69,7 @@ export function newQueueWorker(queue: string, given: QueueWorkerDeps) {
     // Without a living keeper nobody would renew what is claimed.
     mayClaim: () => !stopping && !onHold && deps.keeper.living && mayStart(),
     free: () => freeHandlers() > 0,
-    run: () => Math.max(prefetch.run, perHandler),
+    run: () => Math.max(waits ? prefetch.runOfWaits : prefetch.run, perHandler),
     suspectsAt: () => quarantine.readyAt,
     ended: () => checkEmpty(),
   });
@@ -188,8 +190,13 @@ export function newQueueWorker(queue: string, given: QueueWorkerDeps) {
 
   const emptyWithin = async (ms: number): Promise<boolean> => isEmpty() || emptied.atMost(ms, time);
 
+  const load = newQueueLoad({
+    ...{ routes, handlers: concurrency, time },
+    running: () => runs.running,
+    held: () => inFlight.held,
+  });
   return {
-    ...{ queue, inFlight, runs, claims, versions, pump },
+    ...{ queue, inFlight, runs, claims, versions, pump, load },
     /** No claims while this worker has no registration to claim under. */
     hold(hold: boolean): void {
       onHold = hold;

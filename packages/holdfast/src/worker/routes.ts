@@ -29,7 +29,8 @@ export function addRoute<Input, Payload, Result>(
           ? `There is a handler for "${type}" already; it was kept.`
           : null;
   if (problem) throw new HoldfastError('OPTION_INVALID', problem);
-  routes.set(type, { job: job as unknown as Route['job'], ...route() });
+  const starts = { count: 0, at: 0 };
+  routes.set(type, { job: job as unknown as Route['job'], ...route(), starts });
 }
 
 /** A body for each version that may be in the queue: of the newest there must be one. */

@@ -194,7 +194,10 @@ export class Worker extends Handling {
     void this.#stop(this.#settings.graceMs, this.#settings.handleSignals);
   }
 
-  /** Stops the worker: it claims nothing more, gives handlers the grace period, and releases the rest. */
+  /**
+   * Stops the worker: it claims nothing more, gives handlers the grace period, and releases the rest.
+   * @example await worker.stop({ grace: '10s' });
+   */
   async stop(
     options: {
       /** How long handlers may run on. Default: the worker's `grace`. */

@@ -1,7 +1,8 @@
 /** The definition of a workflow: that of a job, with the signals that its runs may be sent. */
 import { HoldfastError, invalid, shown } from '../job/errors/holdfast-error.js';
-import { type JobDefinition, type JobName, type JobOptions, job } from '../job/job.js';
+import { JOB_OPTIONS, type JobDefinition, type JobName, type JobOptions, job } from '../job/job.js';
 import { checkKey } from '../job/key.js';
+import { checkKnown } from '../job/options/known-options.js';
 import { nearest } from '../job/options/nearest.js';
 
 /**
@@ -52,6 +53,8 @@ export function workflow<
   name: JobName<Input, Result>,
   options: WorkflowOptions<Input, Payload, Signal, Result> = {},
 ): WorkflowDefinition<Input, Signal, Result, Payload> {
+  const known = { ...JOB_OPTIONS, signals: true } as const;
+  checkKnown(options, known, `workflow("${String(name)}")`, 'No definition was made.');
   const { signals, ...ofJob } = options;
   if ('upgrade' in options)
     throw invalid(

@@ -11,14 +11,23 @@ export type ScriptedSignal<Signal extends object = Signals> = {
   readonly [Name in keyof Signal & string]: {
     /** The name of the signal. */
     readonly name: Name;
-    /** What it carries. Default: nothing. */
-    readonly value?: Signal[Name];
     /** When it is sent, in virtual time since the start, such as `'1d'`. Default: before the first turn. */
     readonly after?: Duration;
     /** As for `hf.signal()`: a second signal with this key is dropped. */
     readonly key?: string;
-  };
+  } & Carried<Signal[Name]>;
 }[keyof Signal & string];
+
+/** A value may be left out only if it may be undefined. */
+type Carried<Value> = undefined extends Value
+  ? {
+      /** What it carries. Default: nothing. */
+      readonly value?: Value;
+    }
+  : {
+      /** What it carries. */
+      readonly value: Value;
+    };
 
 /** What happens around a run, and which of its functions are faked. */
 export interface WorkflowScript<Signal extends object = Signals>

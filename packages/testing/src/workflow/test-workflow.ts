@@ -7,6 +7,7 @@ import type {
   HoldfastError,
   PayloadOf,
   RunStep,
+  SignalArguments,
   Signals,
   WorkflowDefinition,
 } from 'holdfast';
@@ -29,6 +30,12 @@ import {
 export interface TestStep extends RunStep<Date> {
   /** A fake took the place of its function. */
   readonly faked: boolean;
+}
+
+/** How `run.signal()` sends. */
+interface SentOnce {
+  /** As for `hf.signal()`: a second signal with this key is dropped. */
+  readonly key?: string;
 }
 
 /** How a run ended. */
@@ -125,12 +132,9 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
    */
   signal<Name extends keyof Signal & string>(
     name: Name,
-    value?: Signal[Name],
-    options: {
-      /** As for `hf.signal()`: a second signal with this key is dropped. */
-      readonly key?: string;
-    } = {},
+    ...given: SignalArguments<Signal[Name], SentOnce>
   ): Promise<boolean> {
+    const [value, options = {}] = given as [value?: unknown, options?: SentOnce];
     return this.#next(({ drive }) => drive.send(name, value, options.key));
   }
 
@@ -163,7 +167,10 @@ export class TestRun<Signal extends object = Signals, Result = unknown>
     return this.#next(async ({ drive }) => void (await drive.deps.hf.cancel([drive.id], options)));
   }
 
-  /** What the run has done and waits for until now, with values. */
+  /**
+   * What the run has done and waits for until now, with values.
+   * @example const waits = (await run.steps()).filter(({ state }) => state === 'waiting');
+   */
   steps(): Promise<TestStep[]> {
     return this.#next(({ drive }) => stepsOf(drive));
   }

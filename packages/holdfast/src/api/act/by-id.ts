@@ -60,7 +60,10 @@ export function byId(access: Access) {
         from === undefined ? retryAndHint : retryFrom(checkStep(from)),
       );
     },
-    /** Moves dead letters to the archive as `discarded`. Returns the ids that moved. */
+    /**
+     * Moves dead letters to the archive as `discarded`. Returns the ids that moved.
+     * @example await hf.discard(['0199a1c2-7d3e-7000-8000-000000009182'], { reason: 'the order was withdrawn' });
+     */
     discard: async (ids: readonly string[], options: VerbOptions = {}): Promise<string[]> =>
       move('discard', ids, checkVerbOptions('discard', options), discardJobs),
     /**

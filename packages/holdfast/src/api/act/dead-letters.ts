@@ -37,7 +37,7 @@ const GROUPS_OPTIONS = {
 
 /** Options of `deadLetters.retry()` and `deadLetters.discard()`. */
 export interface BulkChoice extends QueueChoice, ActOptions {
-  /** No batch begins after it is aborted; what was done stays done. */
+  /** No batch begins after it is aborted; what was done stays done. Default: none. */
   readonly signal?: AbortSignal;
 }
 
@@ -100,7 +100,10 @@ async function onMany(
 
 export function deadLetters(access: Access) {
   return {
-    /** A page of dead letters, as `hf.jobs()` gives it. */
+    /**
+     * A page of dead letters, as `hf.jobs()` gives it.
+     * @example const { jobs } = await hf.deadLetters.list({ filter: { type: 'send_receipt' } });
+     */
     async list(request: DeadLettersRequest = {}): Promise<JobsPage> {
       checkKnown(request, LIST_OPTIONS, 'deadLetters.list()', 'Nothing was read.');
       const filter = deadLetterFilter(request.filter ?? {});
@@ -110,6 +113,7 @@ export function deadLetters(access: Access) {
     /**
      * Groups the newest 50,000 by type and error (with `byKey` by key too): at most 100 groups, the largest first. In an
      * error, `#` replaces a number or an id.
+     * @example const [most] = await hf.deadLetters.groups();
      */
     async groups(request: GroupsRequest = {}): Promise<DeadLetterGroup[]> {
       checkKnown(request, GROUPS_OPTIONS, 'deadLetters.groups()', 'Nothing was read.');
@@ -128,7 +132,10 @@ export function deadLetters(access: Access) {
     retry: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
       onMany(access, 'retry', which, choice),
 
-    /** Moves them to the archive as `discarded`. By id: `hf.discard(ids)`. */
+    /**
+     * Moves them to the archive as `discarded`. By id: `hf.discard(ids)`.
+     * @example const { moved } = await hf.deadLetters.discard({ type: 'send_receipt', older: '30d' });
+     */
     discard: async (which: WhichLetters, choice: BulkChoice = {}): Promise<BulkResult> =>
       onMany(access, 'discard', which, choice),
   };

@@ -12,6 +12,7 @@ import {
   jobsOf,
   type LimitRow,
   limitStates,
+  rateLine,
   readLimits,
 } from '../../inspect/queue/limits.js';
 import { listQueues } from '../../inspect/queue/queues.js';
@@ -57,6 +58,10 @@ export interface LimitView {
   readonly running: number;
   /** So many due jobs wait that it holds for; of a long line at least 10,000. */
   readonly waiting: number;
+  /** Until its rate has let all of them start, if nothing more comes; null: it has no rate, or nothing waits for it. */
+  readonly emptyInMs: number | null;
+  /** In the last minute more jobs became due than its rate lets start: the line never ends. */
+  readonly grows: boolean;
   readonly updatedAt: Date;
 }
 
@@ -78,10 +83,12 @@ export async function limitViews(
     for (const row of ofQueue) {
       const { type, keyed, overridden } = row;
       const { concurrency = null, rate = null } = inForce(row) ?? {};
+      const line = rateLine(row, dueOf(row, due, ofQueue));
       views.push({
         ...{ queue: name, type, concurrency, rate, keyed, overridden, declared: declaredIn(row) },
         running: states.get(type)?.running ?? 0,
         waiting: jobsOf(dueOf(row, due, concurrency === null ? ofQueue : undefined)),
+        ...{ emptyInMs: line?.emptyInMs ?? null, grows: line?.grows ?? false },
         updatedAt: new Date(row.updatedAt),
       });
     }
@@ -169,7 +176,10 @@ export function limits(access: Access) {
   return {
     /** Lists and sets limits at run time. */
     limits: {
-      /** The limits of one queue, or of all. */
+      /**
+       * The limits of one queue, or of all.
+       * @example const limits = await hf.limits.list({ queue: 'inbox' });
+       */
       async list(of: Pick<LimitOf, 'queue'> = {}): Promise<LimitView[]> {
         checkKnown(of, { queue: true }, 'limits.list()', 'Nothing was read.');
         const queue = of.queue === undefined ? null : access.names(of.queue).queue;
@@ -188,10 +198,16 @@ export function limits(access: Access) {
         await changeLimit(access.pool(), names, 'set', { type, limit: () => wanted }, options);
       },
 
-      /** Puts the limit that code declares back into force. Rejects with LIMIT_UNKNOWN if there is none. */
+      /**
+       * Puts the limit that code declares back into force. Rejects with LIMIT_UNKNOWN if there is none.
+       * @example await hf.limits.reset({ type: 'send_receipt' });
+       */
       reset: (of: LimitOf, options: ActOptions = {}): Promise<void> => undo('reset', of, options),
 
-      /** Deletes a limit. If code declares it, the next worker that starts sets it again. */
+      /**
+       * Deletes a limit. If code declares it, the next worker that starts sets it again.
+       * @example await hf.limits.remove({ type: 'send_receipt' });
+       */
       remove: (of: LimitOf, options: ActOptions = {}): Promise<void> => undo('remove', of, options),
     },
   };

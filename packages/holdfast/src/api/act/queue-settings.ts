@@ -235,7 +235,10 @@ export function queueSettings(access: Access) {
   }
 
   return {
-    /** Creates a queue beside `inbox`. Returns false, and changes nothing, if it exists already. */
+    /**
+     * Creates a queue beside `inbox`. Returns false, and changes nothing, if it exists already.
+     * @example await hf.createQueue('orders', { ordering: 'key' });
+     */
     createQueue: async (
       queue: QueueName,
       settings: CreateQueueOptions = {},
@@ -243,7 +246,10 @@ export function queueSettings(access: Access) {
     ): Promise<boolean> =>
       makeQueue(pool(), names(queue), settings, checked(options, 'createQueue()')),
 
-    /** Changes settings of a queue. What you leave out stays as it is. */
+    /**
+     * Changes settings of a queue. What you leave out stays as it is.
+     * @example await hf.configureQueue('inbox', { archiveRetention: '30d' });
+     */
     async configureQueue(
       queue: QueueName,
       settings: QueueOptions,
@@ -252,14 +258,23 @@ export function queueSettings(access: Access) {
       await setQueue(pool(), names(queue), settings, checked(options, 'configureQueue()'));
     },
 
-    /** Deletes an idle queue with its archive, keys and effect markers; returns how many. QUEUE_BUSY: it is in use. */
+    /**
+     * Deletes an idle queue with its archive, keys and effect markers; returns how many. QUEUE_BUSY: it is in use.
+     * @example await hf.dropQueue('orders', { reason: 'moved to inbox' });
+     */
     dropQueue: async (queue: QueueName, options: ActOptions = {}): Promise<QueueLoss> =>
       removeQueue(pool(), names(queue), checked(options, 'dropQueue()')),
 
-    /** Stops claims of the queue, or of one type or key of it. Enqueues go on. Default `inbox`. */
+    /**
+     * Stops claims of the queue, or of one type or key of it. Enqueues go on. Default `inbox`.
+     * @example await hf.pause('inbox', { type: 'send_receipt' });
+     */
     pause: async (queue: QueueName = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, true, options),
-    /** Ends a pause. A type or key that was paused by itself stays paused when you resume its queue. */
+    /**
+     * Ends a pause. A type or key that was paused by itself stays paused when you resume its queue.
+     * @example await hf.resume('inbox', { type: 'send_receipt' });
+     */
     resume: async (queue: QueueName = 'inbox', options: PauseOptions = {}): Promise<void> =>
       turn(queue, false, options),
   };

@@ -46,15 +46,15 @@ const ACT = { ...CALL, ...ACT_OPTIONS } as const satisfies Known<ScheduleAct>;
 
 /** Which schedules to list. What you leave out does not filter. */
 export interface SchedulesRequest {
-  /** Only schedules of this queue. */
+  /** Only schedules of this queue. Default: all. */
   readonly queue?: QueueName;
-  /** Only schedules that this part of the program declared. */
+  /** Only schedules that this part of the program declared. Default: all. */
   readonly declaredBy?: string;
-  /** Only paused ones, or only those that are not. */
+  /** Only paused ones, or only those that are not. Default: all. */
   readonly paused?: boolean;
-  /** Only names that begin so, such as `tenant:42:`. */
+  /** Only names that begin so, such as `tenant:42:`. Default: all. */
   readonly prefix?: string;
-  /** The `next` of the page before. */
+  /** The `next` of the page before. Default: from the first on. */
   readonly after?: string;
   /** 1 to 1,000; default 100. */
   readonly limit?: number;
@@ -219,7 +219,10 @@ export function schedules(access: Access) {
        */
       declare,
 
-      /** A page of schedules, by name. */
+      /**
+       * A page of schedules, by name.
+       * @example const { schedules } = await hf.schedules.list({ prefix: 'tenant:42:' });
+       */
       async list(request: SchedulesRequest = {}): Promise<SchedulesPage> {
         checkKnown(request, REQUEST, 'schedules.list()', 'Nothing was read.');
         const { after = null, limit = 100, ...filter } = request;
@@ -232,7 +235,10 @@ export function schedules(access: Access) {
         return { schedules: shownRows.map(scheduleView), next };
       },
 
-      /** One schedule. Rejects with SCHEDULE_UNKNOWN if there is none. */
+      /**
+       * One schedule. Rejects with SCHEDULE_UNKNOWN if there is none.
+       * @example const { nextAt } = await hf.schedules.get('digest');
+       */
       async get(name: string): Promise<Schedule> {
         const checked = checkScheduleName(name, 'Nothing was read.');
         const row = await ask(access, (db) => findSchedule(db, names, checked));
@@ -240,19 +246,31 @@ export function schedules(access: Access) {
         return scheduleView(row);
       },
 
-      /** Stops its ticks until you resume it. A declaration does not resume it. */
+      /**
+       * Stops its ticks until you resume it. A declaration does not resume it.
+       * @example await hf.schedules.pause('digest', { reason: 'the mail server moves' });
+       */
       async pause(name: string, call: ScheduleAct = {}): Promise<void> {
         await act('pause_schedule', 'pause', name, call);
       },
-      /** Ends a pause: it goes on with its next tick from now. */
+      /**
+       * Ends a pause: it goes on with its next tick from now.
+       * @example await hf.schedules.resume('digest');
+       */
       async resume(name: string, call: ScheduleAct = {}): Promise<void> {
         await act('resume_schedule', 'resume', name, call);
       },
-      /** Deletes it; its jobs stay. If it is declared, the next declaration makes it again. */
+      /**
+       * Deletes it; its jobs stay. If it is declared, the next declaration makes it again.
+       * @example await hf.schedules.delete('digest');
+       */
       async delete(name: string, call: ScheduleAct = {}): Promise<void> {
         await act('delete_schedule', 'delete', name, call);
       },
-      /** Enqueues its job now. Its next tick stays as it is. */
+      /**
+       * Enqueues its job now. Its next tick stays as it is.
+       * @example const { id } = await hf.schedules.runNow('digest');
+       */
       async runNow(name: string, call: ScheduleAct = {}): Promise<RanNow> {
         const { id, skipped } = await act('run_schedule', 'runNow', name, call);
         return { id, skipped };

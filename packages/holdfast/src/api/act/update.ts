@@ -25,14 +25,14 @@ type DueChange =
   | {
       /**
        * When it is due, counted from now. `delay: 0`, or a `runAt` in the past, by itself reaches a job that runs too: if
-       * its attempt snoozes, fails or is released, it is due again at once.
+       * its attempt snoozes, fails or is released, it is due again at once. Default: as it is.
        */
       readonly delay?: Duration;
       readonly runAt?: undefined;
     }
   | {
       readonly delay?: 'Give delay or runAt, not both.' | undefined;
-      /** When it is due, in place of `delay`; a time in the past means now. */
+      /** When it is due, in place of `delay`; a time in the past means now. Default: as it is. */
       readonly runAt?: Date;
     };
 
@@ -41,15 +41,15 @@ type DueChange =
  * @example await hf.update(run.id, { delay: '1h', priority: 1 });
  */
 export type JobChanges<Input> = DueChange & {
-  /** The new payload. */
+  /** The new payload. Default: as it is. */
   readonly payload?: PayloadOf<Input>;
-  /** 1 (first) to 4 (last). */
+  /** 1 (first) to 4 (last). Default: as it is. */
   readonly priority?: Priority;
 };
 
 /** Which job `hf.update()` changes, and who does it. */
 export interface UpdateChoice<Input> extends QueueChoice, ActOptions {
-  /** Its queue is the job's; a new payload is checked by its schema and has its version. */
+  /** Its queue is the job's; a new payload is checked by its schema and has its version. Default: any job. */
   readonly job?: JobDefinition<Input, unknown>;
   /** Your transaction: anything with `query(text, params)`, or one of the adapters. Default: one of its own. */
   readonly tx?: Transaction;

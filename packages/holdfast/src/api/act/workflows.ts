@@ -47,6 +47,11 @@ export interface StepsOptions {
   readonly values?: boolean;
 }
 
+/** What follows the name of a signal: its value, which may be left out if it may be undefined, and the options. */
+export type SignalArguments<Value, Options = SignalOptions> = undefined extends Value
+  ? [value?: Value, options?: Options]
+  : [value: Value, options?: Options];
+
 const SIGNAL_OPTIONS = { key: true, tx: true } as const;
 const UNDONE = 'Nothing was sent.';
 
@@ -68,9 +73,9 @@ export function workflows(access: Access) {
       workflow: Pick<WorkflowDefinition<never, Signal>, 'type' | 'queue' | 'signals' | 'carries'>,
       id: string,
       name: Name,
-      value?: Signal[Name],
-      options: SignalOptions = {},
+      ...given: SignalArguments<Signal[Name]>
     ): Promise<boolean> {
+      const [value, options = {}] = given as [value?: unknown, options?: SignalOptions];
       checkKnown(options, SIGNAL_OPTIONS, 'signal()', UNDONE);
       checkWorkflow(workflow);
       checkSignal(workflow as never, name, UNDONE);

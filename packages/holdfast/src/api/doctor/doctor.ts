@@ -3,7 +3,6 @@
  * tries, it rolls back. It needs two connections at once, so it has a pool of its own. Locks come first, because they keep
  * other checks from answering; before them only that nobody works at all.
  */
-import { ringOwners } from '../../fleet/ring.js';
 import { findDrift } from '../../inspect/doctor/catalogue.js';
 import { judgeClocks } from '../../inspect/doctor/cause/clocks.js';
 import { fewLeft, readHolders } from '../../inspect/doctor/cause/holders.js';
@@ -16,67 +15,44 @@ import {
   problem,
 } from '../../inspect/doctor/doctor.js';
 import { judgeDrift } from '../../inspect/doctor/drift.js';
-import {
-  isFailing,
-  judgeAttempts,
-  judgeOwners,
-  judgeTrouble,
-  judgeUnhandled,
-  judgeWaits,
-} from '../../inspect/doctor/fleet.js';
-import {
-  judgeLimitLocks,
-  judgeLocks,
-  judgeMaintenanceLock,
-  readMaintenanceLock,
-} from '../../inspect/doctor/locks.js';
+import { judgeTrouble } from '../../inspect/doctor/fleet.js';
+import { judgeLocks } from '../../inspect/doctor/locks.js';
+import { judgePausedSchedules } from '../../inspect/doctor/pauses.js';
 import { judgeProjections } from '../../inspect/doctor/projections.js';
-import { judgeQueues, judgeSchedules, judgeWorkers } from '../../inspect/doctor/queues.js';
+import { judgeQueues } from '../../inspect/doctor/queues.js';
 import { judgeRights } from '../../inspect/doctor/rights.js';
 import { judgeLine, judgeServer, type Server } from '../../inspect/doctor/server.js';
 import { judgeSettings } from '../../inspect/doctor/settings.js';
-import {
-  judgeBuckets,
-  judgeFrozen,
-  judgePositions,
-  judgeTables,
-  readBuckets,
-  readFrozen,
-  readPositions,
-  readTables,
-} from '../../inspect/doctor/tables.js';
+import { judgeFrozen, judgeTables, readFrozen, readTables } from '../../inspect/doctor/tables.js';
 import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../../inspect/doctor/vacuum.js';
-import { recentAttempts } from '../../inspect/fleet/reports.js';
-import { findUnhandled } from '../../inspect/fleet/unhandled.js';
+import { type Culprit, judgeVanished, judgeWorkers } from '../../inspect/doctor/workers.js';
 import { isLive, listWorkers, saysOf, type WorkerRow } from '../../inspect/fleet/workers.js';
-import { commonError, findPoison } from '../../inspect/job/failures.js';
+import { findPoison, findSuspects } from '../../inspect/job/failures.js';
 import { lagOf } from '../../inspect/projections/lag.js';
-import { overdueMs } from '../../inspect/queue/oldest.js';
 import {
+  isDenied,
   type Overview,
   type QueueOverview,
   queuesOverview,
   workersOverview,
 } from '../../inspect/queue/overview.js';
-import { listQueues, type QueueRow } from '../../inspect/queue/queues.js';
+import { type PauseAct, pauseActs } from '../../inspect/queue/paused-by.js';
+import { isPartlyPaused, listQueues, type QueueRow } from '../../inspect/queue/queues.js';
 import { readLocks } from '../../inspect/reading/locks.js';
-import { limitLocks } from '../../inspect/reading/row-locks.js';
-import { waitingLong } from '../../inspect/run/waits.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
-import { maintenanceLock } from '../../maintenance/election.js';
 import { closePool, plainPool, withClient } from '../../postgres/connect/pool.js';
-import type { Names } from '../../postgres/names.js';
+import { readSchedules } from '../../schedule/list.js';
 import { checkSchema } from '../../schema/migrate.js';
 import { MIGRATIONS } from '../../schema/migrations.js';
 import { commonText, queueText } from '../../schema/texts.js';
 import type { Access } from '../access.js';
-import { membersOf } from '../look/ring.js';
 import { inUse, lookAround } from './doctor-around.js';
 import { meet } from './doctor-meet.js';
+import { lookAtQueue } from './doctor-queue.js';
 import { type DoctorTarget, Round } from './doctor-round.js';
 
 const CLOSE_MS = 500;
-const LONG_WAIT_MS = 30 * 24 * 3_600_000;
+const MOST_PAUSED = 1_000;
 
 export type { DoctorTarget } from './doctor-round.js';
 
@@ -131,17 +107,61 @@ export async function diagnose(target: DoctorTarget, limits: Limits = LIMITS): P
   }
   const counted = overview.queues.length === seen.queues.length;
   if (all) {
-    const found = judgeWorkers(overview, counted);
+    const found = judgeWorkers(overview, limits, counted);
     // Without anybody who works, nothing else that is found matters as much.
     const nobody = !all.some(isLive) && found.some(({ level }) => level === 'problem');
     if (nobody) round.findings.unshift(...found);
     else round.add(found);
     round.add([...judgeTrouble(all), ...judgeClocks(all, limits)]);
+    round.add(await vanished(target, round, seen, limits));
   }
-  round.add(judgeQueues(overview, limits, poison));
+  const acts = await pauses(target, round, seen, at);
+  round.add(judgeQueues(overview, limits, poison, acts));
   return round.findings;
 }
 
+/** Who paused what is asked where something is paused; who may not read the audit is not told. */
+async function pauses(
+  { schema }: DoctorTarget,
+  round: Round,
+  { queues }: Seen,
+  at: number,
+): Promise<readonly PauseAct[]> {
+  const page = { after: null, limit: MOST_PAUSED };
+  const names = { schema, queue: 'inbox' };
+  const schedules = await round.read('paused schedules', (db) =>
+    readSchedules(db, names, { paused: true }, page),
+  );
+  const isPaused = queues.some((queue) => queue.paused || isPartlyPaused(queue));
+  if (!isPaused && !schedules?.length) return [];
+  const acts = await round.read('paused', (db) =>
+    pauseActs(db, schema).catch((error) => {
+      if (!isDenied(error)) throw error;
+      return [];
+    }),
+  );
+  const paused = (schedules ?? []).map(({ name }) => name);
+  round.add(judgePausedSchedules(paused, acts ?? [], at));
+  return acts ?? [];
+}
+
+/** Jobs are only asked for where somebody vanished. */
+async function vanished(
+  { schema }: DoctorTarget,
+  round: Round,
+  { all, queues }: Seen,
+  limits: Limits,
+): Promise<Finding> {
+  const plain = judgeVanished(all ?? [], [], limits);
+  if (plain.level === 'ok') return plain;
+  const culprits: Culprit[] = [];
+  for (const { name: queue } of queues) {
+    const found = await round.read('vanished workers', (db) => findSuspects(db, { schema, queue }));
+    culprits.push(...(found ?? []).map((one) => ({ queue, ...one })));
+  }
+  culprits.sort((a, b) => b.crashes - a.crashes);
+  return judgeVanished(all ?? [], culprits, limits);
+}
 /** Of more queues the catalogue is not compared: it would take minutes. */
 const MOST_COMPARED = 50;
 
@@ -246,53 +266,4 @@ async function drift(
     withClient(target.pool, (client) => findDrift(client, target.schema, texts)),
   );
   return found ? judgeDrift(target.schema, found) : [];
-}
-
-/** One queue in depth. */
-async function lookAtQueue(
-  { schema }: DoctorTarget,
-  round: Round,
-  queue: QueueRow,
-  workers: readonly WorkerRow[] | null,
-  at: number,
-  limits: Limits,
-): Promise<void> {
-  const names: Names = { schema, queue: queue.name };
-  const keyed = queue.ordering !== 'none';
-  const idleMs = queue.maintainedAt === null ? null : at - Date.parse(queue.maintainedAt);
-  await round.check('maintenance lock', async (db) => {
-    const holders = await readMaintenanceLock(db, names, maintenanceLock(names));
-    return judgeMaintenanceLock(queue.name, holders, limits, idleMs);
-  });
-  await round.check('limit lock', async (db) =>
-    judgeLimitLocks(queue.name, await limitLocks(db, names, null)),
-  );
-  const alive = (workers ?? []).filter(({ status }) => status === 'alive');
-  if (keyed && workers) {
-    round.add(judgeOwners(queue, workers, ringOwners(membersOf(alive, queue.name)), limits));
-  }
-  if (alive.some(isLive) && !queue.paused) {
-    const how = { keyed, graceMs: limits.unhandledMs };
-    await round.check('unhandled', async (db) =>
-      judgeUnhandled(queue, await findUnhandled(db, names, how), limits),
-    );
-  }
-  await round.check('waiting runs', async (db) =>
-    judgeWaits(queue, await waitingLong(db, names, LONG_WAIT_MS), at),
-  );
-  const recent = recentAttempts(workers ?? [], limits.silentMs).get(queue.name);
-  if (recent) {
-    const most = isFailing(recent, limits)
-      ? await round.read('failing attempts', (db) => commonError(db, names, keyed))
-      : null;
-    round.add(judgeAttempts(queue.name, recent, most, limits));
-  }
-  const overdue = await round.read('schedules', (db) => overdueMs(db, names));
-  if (overdue !== null) round.add(judgeSchedules(queue.name, overdue, limits));
-  await round.check('sequence', async (db) =>
-    judgePositions(names, await readPositions(db, names)),
-  );
-  await round.check('buckets', async (db) =>
-    judgeBuckets(names, keyed, await readBuckets(db, names)),
-  );
 }

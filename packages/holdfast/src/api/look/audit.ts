@@ -13,17 +13,17 @@ import { dated } from './views.js';
 
 /** Which acts to list. What you leave out does not filter. */
 export interface AuditRequest {
-  /** Only these acts. */
+  /** Only these acts. Default: all. */
   readonly act?: ActName | readonly ActName[];
-  /** Only acts on these queues. */
+  /** Only acts on these queues. Default: all. */
   readonly queue?: QueueName | readonly QueueName[];
-  /** A part of the role, the actor, the application or the client's address. */
+  /** A part of the role, the actor, the application or the client's address. Default: anybody. */
   readonly who?: string;
-  /** Only acts at least so long ago. */
+  /** Only acts at least so long ago. Default: all. */
   readonly older?: Duration;
-  /** Only acts at most so long ago. */
+  /** Only acts at most so long ago. Default: all. */
   readonly newer?: Duration;
-  /** The `next` of the page before. */
+  /** The `next` of the page before. Default: from the latest on. */
   readonly after?: string | null;
   /** At most so many; default 50, at most 1,000. */
   readonly limit?: number;
@@ -36,7 +36,7 @@ export interface AuditEntry extends Omit<AuditRow, 'at' | 'act' | 'filter' | 'ch
   /** Which jobs: the filter, or up to 100 ids of those that moved; null: not about jobs. */
   readonly filter: Readonly<Record<string, unknown>> | null;
   /** The queue; null: the act was about none. */
-  readonly queue: string | null;
+  readonly queue: QueueName | null;
   /** How many jobs moved; null: it was not about jobs. */
   readonly jobs: number | null;
   /** Null: none was given. */

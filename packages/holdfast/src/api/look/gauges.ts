@@ -4,11 +4,14 @@
  * figures and in the log, where the same is said once in ten minutes.
  */
 import type pg from 'pg';
+import { findStopped, STOP_LIMITS } from '../../inspect/explain/stopped.js';
 import { findUnhandled } from '../../inspect/fleet/unhandled.js';
+import { listWorkers } from '../../inspect/fleet/workers.js';
 import { lagOf } from '../../inspect/projections/lag.js';
 import {
   type BasicGauges,
   type Gauges,
+  type QueueGauges,
   type RunGauges,
   readGauges,
   type UnhandledJobs,
@@ -23,6 +26,7 @@ import { withTransaction } from '../../postgres/connect/pool.js';
 import { isOutage } from '../../postgres/connect/transient.js';
 import type { Logger } from '../../postgres/log/log.js';
 import { type Executor, engineExecutor } from '../../postgres/queryable.js';
+import { ringOwner } from './ring.js';
 
 const LIMITS = { lockMs: 500, limitMs: 4_000 } as const;
 const AGAIN_MS = 600_000;
@@ -103,10 +107,14 @@ export function gaugesReader(
         gauges.workers === null
           ? { runs: [], unread: [] }
           : await runGauges(pool(), schema, readable);
-      const all = [...gauges.unread, ...unread, ...unreadRuns];
+      const { queues, unread: unreadStops } =
+        gauges.workers === null
+          ? { queues: gauges.queues, unread: [] }
+          : await withStops(pool(), schema, gauges.queues);
+      const all = [...gauges.unread, ...unread, ...unreadRuns, ...unreadStops];
       for (const { queue, error } of all) if (!isDenied(error)) say(queue, error);
       const projections = await projectionLags();
-      return { ...gauges, unhandled, runs, projections, unread: all };
+      return { ...gauges, queues, unhandled, runs, projections, unread: all };
     } catch (error) {
       say(null, error);
       throw error;
@@ -152,6 +160,31 @@ function runGauges(pool: pg.Pool, schema: string, queues: readonly string[]) {
     return { runs, unread };
   };
   return reading(pool, work, { schema, ...LIMITS });
+}
+
+/** Whether due work starts: asked only of queues where a job has been due for long. */
+async function withStops(pool: pg.Pool, schema: string, queues: readonly QueueGauges[]) {
+  const late = queues.filter(({ oldestPendingMs }) => oldestPendingMs > STOP_LIMITS.stoppedMs);
+  const unread: UnreadQueue[] = [];
+  if (late.length === 0) return { queues, unread };
+  const work = async (db: Executor, part: Part) => {
+    const stops = new Map<string, number>();
+    const workers = await listWorkers(db, schema, { withDead: true });
+    for (const queue of await listQueues(db, schema)) {
+      if (!late.some((one) => one.queue === queue.name)) continue;
+      try {
+        const found = await part(() => findStopped(db, schema, { queue, workers, ringOwner }));
+        stops.set(queue.name, Math.max(0, ...found.map(({ dueMs }) => dueMs)));
+      } catch (error) {
+        if (isOutage(error)) throw error;
+        unread.push({ queue: queue.name, error: error as Error, only: 'stopped' });
+      }
+    }
+    return stops;
+  };
+  const stops = await reading(pool, work, { schema, ...LIMITS });
+  const marked = queues.map((one) => ({ ...one, stoppedMs: stops.get(one.queue) ?? 0 }));
+  return { queues: marked, unread };
 }
 
 /** Due jobs that nobody handles, of all queues. A queue that takes too long, or cannot be read, is named. */

@@ -1,5 +1,6 @@
 /** What the command line shows, for programs: jobs, queues, workers, and why a job does not run. */
 import { explainJob } from '../../inspect/explain/explain.js';
+import { markStopped } from '../../inspect/explain/stopped.js';
 import { isArchivePlace, listArchive } from '../../inspect/job/archive.js';
 import type { JobFilter } from '../../inspect/job/filter.js';
 import { listJobs, ORDERS, type Order } from '../../inspect/job/list.js';
@@ -31,7 +32,7 @@ import {
 
 /** Which page of a list. */
 export interface PageChoice extends QueueChoice {
-  /** The `next` of the page before. */
+  /** The `next` of the page before. Default: from the first on. */
   readonly after?: string | null;
   /** At most so many; default 50, at most 1,000. */
   readonly limit?: number;
@@ -128,7 +129,10 @@ export function looking(access: Access) {
       return listing(access, request, jobsFilter(request.filter ?? {}));
     },
 
-    /** A job by its id, in any queue or archive, with payload and result; null: no queue knows it. */
+    /**
+     * A job by its id, in any queue or archive, with payload and result; null: no queue knows it.
+     * @example const found = await hf.job('0199a1c2-7d3e-7000-8000-000000009182');
+     */
     async job(id: string, choice: QueueChoice = {}): Promise<Job | null> {
       checkKnown(choice, { queue: true }, 'job()', 'Nothing was read.');
       const checked = checkId(id);
@@ -158,17 +162,20 @@ export function looking(access: Access) {
     /**
      * Every queue with its settings, its jobs by state and its speed. If somebody has locked a queue, `unreadable` says
      * who, and its figures are null.
+     * @example const late = (await hf.queues()).filter(({ oldestDueMs }) => (oldestDueMs ?? 0) > 60_000);
      */
     async queues(): Promise<QueueInfo[]> {
-      const seen = await ask(access, (db, part) =>
-        everyQueue(db, part, schema, { withRates: true }),
-      );
+      const seen = await ask(access, async (db, part) => {
+        const queues = await everyQueue(db, part, schema, { withRates: true });
+        return (await markStopped(db, part, schema, queues, ringOwner)).queues;
+      });
       return seen.map((one) => ('error' in one ? lockedView(one) : queueView(one)));
     },
 
     /**
      * Every worker and what it holds; with `all`, also those that died in the last week. What they hold is null while a
      * queue is locked.
+     * @example const alive = (await hf.workers()).length;
      */
     async workers(
       choice: {

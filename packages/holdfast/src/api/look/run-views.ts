@@ -4,6 +4,7 @@ import { kindOf, type RunStep } from '../../inspect/job/steps.js';
 import type { ListedRun } from '../../inspect/run/list.js';
 import type { RunState } from '../../inspect/run/state.js';
 import type { StoredWait } from '../../inspect/run/waits.js';
+import type { QueueName } from '../../job/queue-name.js';
 
 /** What a run waits for. */
 export interface RunWait {
@@ -32,7 +33,7 @@ export interface Run {
   /** The id that the enqueue returned. */
   readonly id: string;
   /** The queue that it is in, or was in. */
-  readonly queue: string;
+  readonly queue: QueueName;
   /** The name of its workflow. */
   readonly workflow: string;
   /** The version that it began with. */

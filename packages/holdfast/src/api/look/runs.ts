@@ -9,6 +9,7 @@ import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
 import { checkKey, checkType } from '../../job/key.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import type { Names } from '../../postgres/names.js';
 import { type Access, ask, ofQueue, type QueueChoice } from '../access.js';
 import { checkPlace, DEFAULT_LIMIT, MAX_LIMIT } from './look.js';
@@ -19,7 +20,7 @@ interface AnyWorkflow {
   /** The name of the workflow. */
   readonly type: string;
   /** The queue of its runs. */
-  readonly queue: string;
+  readonly queue: QueueName;
 }
 
 /**
@@ -31,13 +32,13 @@ export interface RunsRequest extends QueueChoice {
   readonly workflow?: AnyWorkflow | string;
   /** Runs in the queue, or those that ended (`completed`, `cancelled`, `discarded`), not both. Default: all in the queue. */
   readonly state?: RunState | readonly RunState[];
-  /** The partition key. */
+  /** The partition key. Default: any. */
   readonly key?: string;
-  /** The tag that was given at the start. */
+  /** The tag that was given at the start. Default: any. */
   readonly tag?: string;
   /** At most so many; default 50, at most 1,000. */
   readonly limit?: number;
-  /** The `next` of the page before. */
+  /** The `next` of the page before. Default: from the first on. */
   readonly after?: string | null;
 }
 
@@ -93,7 +94,7 @@ function statesIn(given: unknown): RunState[] | undefined {
 /** The name and the queue of a workflow. */
 export function workflowIn(
   workflow: AnyWorkflow | string | undefined,
-  queue?: string,
+  queue?: QueueName,
 ): { readonly type: string | undefined; readonly queue: QueueChoice } {
   if (workflow === undefined) return { type: undefined, queue: queue ? { queue } : {} };
   if (typeof workflow === 'string')

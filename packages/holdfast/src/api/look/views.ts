@@ -1,9 +1,8 @@
 /** Jobs, queues and workers as a program gets them: times are Dates, a status is one of a few words. */
 
 import type { Explanation as RawExplanation } from '../../inspect/explain/explain.js';
+import { type Busy, busyOf } from '../../inspect/fleet/reports.js';
 import {
-  type Busy,
-  busyOf,
   holdsLock,
   stateOf,
   type WorkerRow,

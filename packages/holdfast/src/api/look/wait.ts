@@ -26,7 +26,7 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 export interface WaitChoice extends QueueChoice {
   /** After this time the wait rejects with WAIT_TIMEOUT; the job goes on. Default: none. */
   readonly timeout?: Duration;
-  /** When it is aborted, the wait rejects with its reason; the job goes on. */
+  /** When it is aborted, the wait rejects with its reason; the job goes on. Default: none. */
   readonly signal?: AbortSignal;
 }
 

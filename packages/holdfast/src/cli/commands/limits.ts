@@ -33,6 +33,11 @@ const columns: readonly TableColumn<LimitView>[] = [
   ),
   { title: 'RATE', of: rateText },
   right('WAITING', ({ waiting }) => waiting),
+  right(
+    'EMPTY IN',
+    ({ emptyInMs, grows }) => (grows ? 'never' : emptyInMs === null ? null : span(emptyInMs)),
+    ({ grows }) => worry(grows),
+  ),
   {
     title: 'SET BY',
     of: ({ overridden }) => (overridden ? 'an operator' : 'code'),

@@ -1,12 +1,8 @@
 /** `holdfast projections …`: what the entry `holdfast/projections` shows and does. */
 import { holdfast } from '../../holdfast.js';
 import { firstLine, span } from '../../inspect/reading/words.js';
-import {
-  type ProjectionInfo,
-  type Projections,
-  projections,
-  type StoppedKey,
-} from '../../shapes/projections/operate.js';
+import { projections } from '../../shapes/projections/operate.js';
+import type { ProjectionInfo, Projections, StoppedKey } from '../../shapes/projections/views.js';
 import { confirmed } from '../ask.js';
 import { type Call, EXIT } from '../command.js';
 import { UsageError } from '../failures.js';
@@ -43,11 +39,21 @@ function versionOf({ given }: Call): { version?: number } {
   return { version: Number(word) };
 }
 
+/** For the row in the audit. */
+function actOf({ given }: Call): { reason?: string } {
+  const reason = given.text('reason');
+  return reason === undefined ? {} : { reason };
+}
+
 const BUILDS: readonly TableColumn<ProjectionInfo>[] = [
   { title: 'PROJECTION', of: ({ name }) => name },
   right('BUILD', ({ id }) => id),
   right('VERSION', ({ version }) => version),
-  { title: 'STATE', of: ({ state }) => state },
+  {
+    title: 'STATE',
+    of: ({ state, refused }) => (refused ? `${state}, refused` : state),
+    style: ({ refused }) => (refused ? 'bad' : null),
+  },
   right('BEHIND', ({ events }) => events),
   { title: 'LAG', of: ({ events, lagMs }) => (events === 0 ? null : span(lagMs)) },
   right('READ', ({ applied }) => applied),
@@ -85,19 +91,37 @@ export async function runStops(call: Call): Promise<void> {
 export async function runResume(call: Call): Promise<void> {
   const key = call.given.text('key');
   const name = nameOf(call);
-  const keys = await on(call, (all) => all.resume(name, key === undefined ? {} : { key }));
+  const keys = await on(call, (all) =>
+    all.resume(name, { ...actOf(call), ...(key !== undefined && { key }) }),
+  );
   await (call.out.json ? call.out.value({ name, keys }) : call.out.line(`${keys} keys go on`));
+}
+
+export async function runSkip(call: Call): Promise<number> {
+  const [name, event, ...rest] = call.args;
+  if (name === undefined || event === undefined || rest.length > 0)
+    throw new UsageError(
+      'Write: holdfast projections skip NAME EVENT. holdfast projections stops has the ids of events.',
+    );
+  if (!(await confirmed(call, `pass over event ${event}: the read model of ${name} will lack it`)))
+    return EXIT.failed;
+  const keys = await on(call, (all) => all.skip(name, event, actOf(call)));
+  await (call.out.json
+    ? call.out.value({ name, event, keys })
+    : call.out.line(`${keys} keys go on`));
+  if (keys === 0) call.out.note('No key stands at this event.');
+  return EXIT.ok;
 }
 
 export async function runRebuild(call: Call): Promise<void> {
   const name = nameOf(call);
-  const build = await on(call, (all) => all.rebuild(name));
+  const build = await on(call, (all) => all.rebuild(name, actOf(call)));
   await (call.out.json ? call.out.value({ name, build }) : call.out.line(`build ${build} began`));
 }
 
 export async function runPromote(call: Call): Promise<void> {
   const name = nameOf(call);
-  const build = await on(call, (all) => all.promote(name, versionOf(call)));
+  const build = await on(call, (all) => all.promote(name, { ...versionOf(call), ...actOf(call) }));
   await (call.out.json ? call.out.value({ name, build }) : call.out.line(`build ${build} is live`));
 }
 
@@ -105,7 +129,7 @@ export async function runRemove(call: Call): Promise<number> {
   const name = nameOf(call);
   if (!(await confirmed(call, `drop the builds of ${name} that are not live, with their tables`)))
     return EXIT.failed;
-  const removed = await on(call, (all) => all.remove(name, versionOf(call)));
+  const removed = await on(call, (all) => all.remove(name, { ...versionOf(call), ...actOf(call) }));
   await (call.out.json
     ? call.out.value({ name, removed })
     : call.out.line(`${removed} builds were removed`));
@@ -114,6 +138,7 @@ export async function runRemove(call: Call): Promise<number> {
 
 export async function runRebase(call: Call): Promise<void> {
   const name = nameOf(call);
-  await on(call, (all) => all.rebase(name, { rebuild: call.given.flag('rebuild') }));
+  const rebuild = call.given.flag('rebuild');
+  await on(call, (all) => all.rebase(name, { rebuild, ...actOf(call) }));
   await (call.out.json ? call.out.value({ name }) : call.out.line(`${name} may start here now`));
 }

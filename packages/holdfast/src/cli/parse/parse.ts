@@ -56,12 +56,12 @@ export function parse(argv: readonly string[], commands: readonly Command[]): Pa
     [...argv.slice(0, from), ...argv.slice(from + (command?.words ?? words).length)],
     options,
   );
-  const given = new Given(values(rest, options, command));
+  // Words that name no command are at fault before any option is.
+  const unknown = !command && words.length > 0 ? unknownCommand(words, commands) : null;
+  const given = new Given(values(rest, options, command, unknown));
   const help = given.flag('help') || given.flag('version');
   if (!command && !help) throw unknownCommand(words, commands);
-  if (!command && words.length > 0 && !isGroup(words[0] as string, commands)) {
-    throw unknownCommand(words, commands);
-  }
+  if (unknown && !isGroup(words[0] as string, commands)) throw unknown;
   return { command, words, args: positionals(rest, options), given };
 }
 
@@ -88,12 +88,18 @@ function config(args: readonly string[], options: Options): ParseArgsConfig {
   return { args: [...args], options: Object.fromEntries(own), allowPositionals: true };
 }
 
-function values(args: readonly string[], options: Options, command: Command | null) {
+function values(
+  args: readonly string[],
+  options: Options,
+  command: Command | null,
+  unknown: UsageError | null,
+) {
   try {
     return parseArgs(config(args, options)).values;
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     if (!code?.startsWith('ERR_PARSE_ARGS')) throw error;
+    if (unknown) throw unknown;
     const word = /'(?:-\w, )?(--?[^ ']*)/.exec(message)?.[1] ?? '';
     if (code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
       const none = /does not take an argument/.test(message);
@@ -115,8 +121,10 @@ function unknownCommand(words: readonly string[], commands: readonly Command[]):
   }
   const group = commands.filter((command) => command.words[0] === first);
   if (group.length === 0) {
-    const names = [...new Set(commands.map((command) => command.words[0] as string))];
-    return new UsageError(`There is no command "${first}".${nearest(first, names)}`);
+    const names = [...new Set(commands.map((command) => command.words[0] as string)), 'help'];
+    const verb = commands.find(({ words: [, own] }) => own === first);
+    const meant = verb ? ` Did you mean "${nameOf(verb)}"?` : nearest(first, names);
+    return new UsageError(`There is no command "${first}".${meant}`);
   }
   const verbs = group.map((command) => command.words[1] as string);
   const list = verbs.join(', ');

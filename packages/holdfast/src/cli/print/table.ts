@@ -30,7 +30,7 @@ export const plain = (text: string) =>
 
 /** Commands that are printed to be typed: for another schema than the default they name it. */
 const COMMAND =
-  /\bholdfast (?=(?:migrate|work|jobs|dead-letters|explain|queues|workers|workflows|archive|audit)\b)/g;
+  /\bholdfast (?=(?:migrate|work|jobs|dead-letters|explain|queues|workers|workflows|archive|audit|limits|schedules)\b)/g;
 
 export const pasteable = (text: string, schema: string) =>
   schema === 'holdfast' ? text : text.replace(COMMAND, `holdfast --schema ${schema} `);

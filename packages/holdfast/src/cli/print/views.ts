@@ -1,5 +1,6 @@
 /** How queues, workers and jobs look: their columns for people, and their values for programs. */
-import { busyOf, holdsLock, isSilent, saysOf, stateOf } from '../../inspect/fleet/workers.js';
+import { type Busy, busyOf } from '../../inspect/fleet/reports.js';
+import { holdsLock, isSilent, saysOf, stateOf } from '../../inspect/fleet/workers.js';
 import type { ArchivedJob } from '../../inspect/job/archive.js';
 import type { ListedJob } from '../../inspect/job/list.js';
 import {
@@ -25,6 +26,7 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   { title: 'QUEUE', of: ({ queue }) => queue.name },
   right('PENDING', ({ counts }) => figure(counts.pending, counts.approximate)),
   right('SCHEDULED', ({ counts }) => counts.scheduled),
+  right('ON HOLD', ({ counts }) => figure(counts.onHold)),
   // Claimed: the handlers of some of them may not have started.
   right('PROCESSING', ({ counts }) => figure(counts.processing)),
   right(
@@ -48,12 +50,14 @@ export const queueColumns: readonly TableColumn<QueueOverview>[] = [
   { title: 'READ BY', of: ({ queue }) => (queue.ordering === 'none' ? 'time' : 'key') },
   {
     title: 'STATE',
-    of: ({ queue }) => {
+    of: ({ queue, stoppedMs }) => {
+      if (stoppedMs !== null) return `STOPPED for ${span(stoppedMs)}`;
       if (queue.paused) return 'paused';
       if (!isPartlyPaused(queue)) return 'open';
       return `partly paused: ${firstLine(describePaused(queue), 60)}`;
     },
-    style: ({ queue }) => worry(queue.paused || isPartlyPaused(queue)),
+    style: ({ queue, stoppedMs }) =>
+      stoppedMs === null ? worry(queue.paused || isPartlyPaused(queue)) : 'bad',
   },
 ];
 
@@ -84,9 +88,22 @@ export const workerColumns = (complete: boolean): readonly TableColumn<WorkerOve
 export function busyText(workers: readonly WorkerOverview['worker'][]): string | null {
   const known = workers.map(busyOf).filter((one) => one !== null);
   if (known.length === 0) return null;
+  const queues = new Map<string, { running: number; handlers: number }>();
+  for (const [queue, { running, handlers }] of known.flatMap((one) => Object.entries(one.queues))) {
+    const before = queues.get(queue) ?? { running: 0, handlers: 0 };
+    queues.set(queue, {
+      running: before.running + running,
+      handlers: before.handlers + handlers,
+    });
+  }
+  const share = ({ running, handlers }: Pick<Busy, 'running' | 'handlers'>) =>
+    `${running}/${handlers} ${Math.round((running / handlers) * 100)} %`;
+  // Each queue has handlers of its own: one that is full is not seen in a sum.
+  if (queues.size > 1)
+    return [...queues].map(([queue, one]) => `${queue} ${share(one)}`).join(', ');
   const running = known.reduce((sum, one) => sum + one.running, 0);
   const handlers = known.reduce((sum, one) => sum + one.handlers, 0);
-  return `${running}/${handlers} ${Math.round((running / handlers) * 100)} %`;
+  return share({ running, handlers });
 }
 
 function handled(handles: unknown): string {

@@ -12,7 +12,12 @@ export interface Finding {
   /** Several lines where there is something to paste: each statement on a line of its own, or a whole function. */
   readonly fix: string | null;
   /** Its text quotes an error of jobs of this type. */
-  readonly quotes?: { readonly queue: string; readonly type: string };
+  readonly quotes?: {
+    readonly queue: string;
+    readonly type: string;
+    /** The same text without the error. */
+    readonly without: string;
+  };
 }
 
 export const LIMITS = {
@@ -30,6 +35,11 @@ export const LIMITS = {
   wraparoundXids: 1_000_000_000,
   /** A due job that waits for longer is a sign that something is wrong. */
   oldestMs: 5 * 60_000,
+  /** What a rate lets start may take so long to start all of it. */
+  emptyMs: 60 * 60_000,
+  /** Due work has stopped when a job has been due for longer, and nothing of its type has started for `quietMs`. */
+  stoppedMs: 30_000,
+  quietMs: 60_000,
   /** A due job of a type that nobody handles may wait for so long: a deploy may bring its worker. */
   unhandledMs: 60_000,
   /** A schedule may be due for so long before its job is written. */
@@ -46,6 +56,11 @@ export const LIMITS = {
   deadLetters: 1_000,
   /** A worker that was not seen for longer, and a queue without maintenance for longer. */
   silentMs: 30_000,
+  /** A heartbeat may be late by so much, whatever its interval is; by two intervals anyway. */
+  lateMs: 5_000,
+  /** So many workers of one host that vanished within this time are a loop. */
+  vanished: 3,
+  vanishedMs: 10 * 60_000,
   maintenanceMs: 5 * 60_000,
 };
 

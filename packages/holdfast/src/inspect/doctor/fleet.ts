@@ -1,7 +1,7 @@
 /** Whether the fleet does the work: types without a worker, buckets without an owner, attempts that fail, leaks, refused outcomes. */
-import { keptIn, leakedIn, type RecentAttempts } from '../fleet/reports.js';
+import { keptIn, leakedIn, queueLoadOf, type RecentAttempts } from '../fleet/reports.js';
 import type { Unhandled } from '../fleet/unhandled.js';
-import type { WorkerRow } from '../fleet/workers.js';
+import { numberOf, type WorkerRow } from '../fleet/workers.js';
 import type { CommonError } from '../job/failures.js';
 import type { QueueRow } from '../queue/queues.js';
 import { firstFew, many, span } from '../reading/words.js';
@@ -126,15 +126,16 @@ export function judgeAttempts(
   if (!isFailing(recent, limits))
     return ok(check, `${queue}: ${failed.toLocaleString('en')} of ${of} in the last minute`);
   const why = most ? ` Most often, ${most.type}: ${most.error}` : '';
+  const without = `${failed.toLocaleString('en')} of ${of} on "${queue}" failed in the last minute, ${failedPerSecond.toFixed(1)} a second.`;
   const finding = (failed > completed ? problem : note)(
     check,
-    `${failed.toLocaleString('en')} of ${of} on "${queue}" failed in the last minute, ${failedPerSecond.toFixed(1)} a second.${why}`,
+    `${without}${why}`,
     'They are tried again, so nothing is lost yet; what has spent its attempts becomes a dead letter.',
     most
       ? `holdfast jobs show ${most.example} has the whole error. After a deploy, roll back; until then holdfast queues pause ${queue} --type ${most.type} stops the damage.`
       : `holdfast jobs ls --queue ${queue} --status pending shows the errors. After a deploy, roll back; until then holdfast queues pause ${queue} stops the damage.`,
   );
-  return most ? { ...finding, quotes: { queue, type: most.type } } : finding;
+  return most ? { ...finding, quotes: { queue, type: most.type, without } } : finding;
 }
 
 export function judgeTrouble(workers: readonly WorkerRow[]): Finding[] {
@@ -150,7 +151,7 @@ function judgeLeaked(workers: readonly WorkerRow[]): Finding {
       `${many(handlers, 'handler')} of ${type} (${queue}) in worker ${worker}`,
   );
   const ids = [...new Set(found.map(({ worker }) => worker))];
-  return note(
+  return (workers.some(isMostlyLeaked) ? problem : note)(
     check,
     `Handlers run on although their jobs have left: ${firstFew(each, NAMED, 'type')}.`,
     'Their jobs were cancelled, timed out or lost. Their places are free again, but what they hold (memory, connections) is not.',
@@ -159,6 +160,17 @@ function judgeLeaked(workers: readonly WorkerRow[]): Finding {
       ...ids.slice(0, NAMED).map((id) => `holdfast workers drain ${id}`),
     ),
   );
+}
+
+/** As many run on as half of the handlers of their queue: what they hold may be all that there is. */
+function isMostlyLeaked(worker: WorkerRow): boolean {
+  const queues = new Map<string, number>();
+  for (const { queue, handlers } of leakedIn(worker))
+    queues.set(queue, (queues.get(queue) ?? 0) + handlers);
+  return [...queues].some(([queue, leaked]) => {
+    const handlers = queueLoadOf(worker, queue)?.handlers ?? numberOf(worker, 'concurrency');
+    return handlers !== null && leaked * 2 >= handlers;
+  });
 }
 
 function judgeKept(workers: readonly WorkerRow[]): Finding {

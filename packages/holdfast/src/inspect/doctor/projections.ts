@@ -6,9 +6,19 @@ import { type Finding, lines, note, problem } from './doctor.js';
 const BEHIND_MS = 60_000;
 
 export function judgeProjections(all: readonly ProjectionGauges[]): Finding[] {
-  return all.flatMap(({ name, version, state, stopped, parked, events, lagMs }) => {
+  return all.flatMap(({ name, version, state, stopped, parked, events, lagMs, refused }) => {
     const of = `Projection "${name}", version ${version} (${state})`;
     const found: Finding[] = [];
+    // How far behind it is, nobody can say then.
+    if (refused)
+      return [
+        problem(
+          'projections',
+          `${of} does not go on: its cursors were taken in another cluster of PostgreSQL.`,
+          'A dump was restored, or pg_upgrade ran. What was read is not known, so workers refuse to start.',
+          lines('Stop the workers, then:', `holdfast projections rebase ${name}`),
+        ),
+      ];
     if (stopped > 0)
       found.push(
         problem(
@@ -19,6 +29,8 @@ export function judgeProjections(all: readonly ProjectionGauges[]): Finding[] {
             'See the errors, mend the cause, then let them go on:',
             `holdfast projections stops ${name}`,
             `holdfast projections resume ${name}`,
+            'An event that can never be applied is passed over:',
+            `holdfast projections skip ${name} EVENT`,
           ),
         ),
       );

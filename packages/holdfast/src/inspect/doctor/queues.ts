@@ -1,10 +1,11 @@
-/** The work itself: what waits too long, what nobody took back, dead letters, and who is there to do it. */
-import { isLive, isSilent, saysOf } from '../fleet/workers.js';
+/** The work itself: what waits too long, what nobody took back, dead letters, and maintenance. */
+import { isLive } from '../fleet/workers.js';
 import { MOST_POISON } from '../job/failures.js';
 import type { Overview, QueueOverview, WorkerOverview } from '../queue/overview.js';
-import { describePaused, isPartlyPaused, type QueueRow } from '../queue/queues.js';
+import type { PauseAct } from '../queue/paused-by.js';
 import { many, shellWord, span } from '../reading/words.js';
 import { type Finding, type Limits, lines, note, ok, problem } from './doctor.js';
+import { judgePaused } from './pauses.js';
 
 const since = (at: string, time: string | null) =>
   time === null ? 0 : Date.parse(at) - Date.parse(time);
@@ -13,15 +14,16 @@ const since = (at: string, time: string | null) =>
 const pending = ({ pending, approximate }: QueueOverview['counts']) =>
   `${approximate ? 'about ' : ''}${many(pending, 'job')}`;
 
-/** `poison`: by queue, the dead letters that ended their workers' processes. */
+/** `poison`: by queue, the dead letters that ended their workers' processes. `acts`: of the audit, the latest first. */
 export function judgeQueues(
   { queues, workers }: Overview,
   limits: Limits,
   poison: ReadonlyMap<string, readonly string[]> = new Map(),
+  acts: readonly PauseAct[] = [],
 ): Finding[] {
   const alive = workers.filter(({ worker }) => isLive(worker));
   return queues.flatMap((one) => [
-    ...waiting(one, limits, alive.length),
+    ...waiting(one, limits, alive.length, acts),
     ...full(one),
     expired(one),
     deadLetters(one, limits, poison.get(one.queue.name) ?? []),
@@ -29,33 +31,20 @@ export function judgeQueues(
   ]);
 }
 
-function waiting({ queue, counts }: QueueOverview, limits: Limits, alive: number): Finding[] {
+function waiting(
+  { queue, counts }: QueueOverview,
+  limits: Limits,
+  alive: number,
+  acts: readonly PauseAct[],
+): Finding[] {
   const { name } = queue;
   const oldestMs = since(counts.size.at, counts.oldestDue);
-  if (queue.paused) {
-    return [
-      note(
-        'paused',
-        `The queue "${name}" is paused with ${pending(counts)} waiting.`,
-        'It takes jobs and none of them runs.',
-        `holdfast queues resume ${name}`,
-      ),
-    ];
-  }
-  const parts = isPartlyPaused(queue)
-    ? [
-        note(
-          'paused',
-          `Of the queue "${name}" ${describePaused(queue)} ${verb(queue)} paused.`,
-          'Their jobs are accepted and none of them runs. The oldest job that waits may be one of them.',
-          lines(...resumes(queue)),
-        ),
-      ]
-    : [];
+  const paused = judgePaused({ queue, counts }, acts);
+  if (queue.paused) return paused;
   if (oldestMs <= limits.oldestMs)
-    return [...parts, ok('oldest pending', `${name}: ${span(oldestMs)}`)];
+    return [...paused, ok('oldest pending', `${name}: ${span(oldestMs)}`)];
   return [
-    ...parts,
+    ...paused,
     problem(
       'oldest pending',
       `The oldest due job of "${name}" has waited for ${span(oldestMs)}; ${pending(counts)} wait, ${many(alive, 'worker')} alive.`,
@@ -77,20 +66,6 @@ function full({ queue, counts }: QueueOverview): Finding[] {
     ),
   ];
 }
-
-const RESUMES = 10;
-
-function resumes({ name, pausedTypes, pausedKeys }: QueueRow): string[] {
-  const all = [
-    ...pausedTypes.map((type) => `--type ${shellWord(type)}`),
-    ...pausedKeys.map((key) => `--partition-key ${shellWord(key)}`),
-  ].map((option) => `holdfast queues resume ${name} ${option}`);
-  const more = all.length - RESUMES;
-  return more > 0 ? [...all.slice(0, RESUMES), `and ${more} more: holdfast queues ls --json`] : all;
-}
-
-const verb = ({ pausedTypes, pausedKeys }: QueueRow) =>
-  pausedTypes.length + pausedKeys.length === 1 ? 'is' : 'are';
 
 function expired({ queue, counts }: QueueOverview): Finding {
   if (counts.expired === 0) return ok('expired leases', `${queue.name}: none`);
@@ -178,64 +153,41 @@ export function judgeSchedules(queue: string, overdueMs: number, limits: Limits)
   );
 }
 
-/** `counted`: the jobs of all queues could be counted. */
-export function judgeWorkers({ queues, workers }: Overview, counted = true): Finding[] {
-  const alive = workers.filter(({ worker }) => worker.status === 'alive');
-  const waits = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
-  const about = queues.some(({ counts }) => counts.approximate) ? 'about ' : '';
-  const check = 'workers';
-  if (alive.length === 0) {
-    const start = 'holdfast work';
-    if (counted && waits === 0) {
-      const why = 'Nothing waits either; what is enqueued from now on will.';
-      return [note(check, 'No worker is alive.', why, start)];
-    }
-    const text = counted
-      ? `No worker is alive and ${about}${many(waits, 'job waits', 'jobs wait')}.`
-      : 'No worker is alive; how many jobs wait could not be counted.';
-    return [problem(check, text, 'Nothing runs.', start)];
-  }
-  const silent = alive.filter(({ worker }) => isSilent(worker));
-  const versions = ['holdfast', 'version'].flatMap((fact) => mixed(alive, fact));
-  if (silent.length === 0) return [ok(check, `${alive.length} alive`), ...versions];
-  const who = silent.map(({ worker }) => `${worker.id} (${span(worker.silentMs)})`).join(', ');
-  if (silent.length === alive.length) {
-    // Nobody is left who could declare them dead.
-    return [
-      problem(
-        check,
-        `No worker sends heartbeats: ${who} registered as alive, but not seen for so long. ${many(waits, 'job')} wait.`,
-        'Nothing runs. What they hold comes back when another worker declares them dead, and there is none.',
-        'holdfast work',
-      ),
-    ];
-  }
-  return [
-    problem(
-      check,
-      `${who} registered as alive, but not seen for so long.`,
-      'They are frozen, cut off or gone, and nobody has declared them dead: what they hold waits for its lease.',
-      'Start another worker, whose maintenance declares them dead; then look after their hosts.',
-    ),
-    ...versions,
-  ];
+/** What a rate of the queue makes wait. */
+export interface PacedLine {
+  readonly queue: string;
+  /** Null: all types of the queue. */
+  readonly type: string | null;
+  readonly rate: { readonly limit: number; readonly perMs: number };
+  readonly waiting: number;
+  readonly emptyInMs: number;
+  readonly grows: boolean;
+  readonly arrived: number;
 }
 
-function mixed(alive: readonly WorkerOverview[], fact: string): Finding[] {
-  const byVersion = new Map<string, number>();
-  for (const { worker } of alive) {
-    const version = saysOf(worker, fact);
-    if (version !== null) byVersion.set(version, (byVersion.get(version) ?? 0) + 1);
-  }
-  if (byVersion.size < 2) return [];
-  const what = fact === 'holdfast' ? 'holdfast' : 'the application';
-  const list = [...byVersion].map(([version, count]) => `${version} (${count})`).join(', ');
-  return [
-    note(
-      'mixed versions',
-      `Live workers run different versions of ${what}: ${list}.`,
-      'During a deploy this is as it should be. If it stays, some jobs run old code.',
-      'holdfast workers ls shows which; drain the old ones: holdfast workers drain ID',
-    ),
-  ];
+/** A rate below the demand. A line that ends soon is what a rate is for. */
+export function judgeRates(queue: string, all: readonly PacedLine[], limits: Limits): Finding[] {
+  const check = 'rates';
+  if (all.length === 0) return [];
+  const long = all.filter(({ grows, emptyInMs }) => {
+    return emptyInMs > (grows ? limits.oldestMs : limits.emptyMs);
+  });
+  if (long.length === 0) return [ok(check, `${queue}: what waits for a rate is done soon`)];
+  return long.map(({ type, rate, waiting, emptyInMs, grows, arrived }) => {
+    const whose = type === null ? `jobs of "${queue}"` : `"${type}" jobs of "${queue}"`;
+    const words = `${many(waiting, 'due job')} ${waiting === 1 ? 'waits' : 'wait'} for the rate of ${whose}, ${rate.limit.toLocaleString('en')} in ${span(rate.perMs)}: they take ${span(emptyInMs)}`;
+    const command = `holdfast limits set${type === null ? '' : ` ${shellWord(type)}`}${queue === 'inbox' ? '' : ` --queue ${queue}`}`;
+    const needed = Math.ceil(Math.max(arrived * 1.25, (rate.limit * 60_000 * 2) / rate.perMs, 1));
+    return (grows ? problem : note)(
+      check,
+      grows
+        ? `${words}, and in the last minute ${arrived.toLocaleString('en')} more became due: the line never ends.`
+        : `${words}, if nothing more comes.`,
+      'The rate is below the demand.',
+      lines(
+        'If the service behind it allows more, raise the rate; else slow the producers down:',
+        `${command} --rate ${needed}/1m`,
+      ),
+    );
+  });
 }

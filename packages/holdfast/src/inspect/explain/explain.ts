@@ -32,6 +32,8 @@ export interface Explanation<Job = ShownJob> extends Reason {
 export interface ExplainOptions {
   readonly queues?: readonly string[] | undefined;
   readonly ringOwner?: RingOwner | undefined;
+  /** The texts quote no error of a job. */
+  readonly withoutErrors?: boolean;
 }
 
 export async function explainJob(
@@ -44,8 +46,22 @@ export async function explainJob(
   if (!('job' in found)) {
     return { id, ...unknown(found), also: [], job: null, bucketOwner: null };
   }
-  const [first, ...also] = [...reasons(found), ...fromSchedule(found.job)];
-  return { id, ...(first as Reason), also, job: found.job, bucketOwner: found.owner };
+  const told = options.withoutErrors ? withoutErrors(found) : found;
+  const [first, ...also] = [...reasons(told), ...fromSchedule(told.job)];
+  return { id, ...(first as Reason), also, job: told.job, bucketOwner: told.owner };
+}
+
+const LEFT_OUT = 'its error is left out';
+
+function withoutErrors(found: Situation): Situation {
+  const { job, head, run } = found;
+  const hide = (error: string | null) => (error === null ? null : LEFT_OUT);
+  return {
+    ...found,
+    job: { ...job, lastError: hide(job.lastError), history: [] },
+    head: head && { ...head, lastError: hide(head.lastError) },
+    run: run && { ...run, waits: run.waits.map((one) => ({ ...one, error: hide(one.error) })) },
+  };
 }
 
 function reasons(situation: Situation): Reason[] {

@@ -27,6 +27,8 @@ export function rateLimited(situation: Situation): Reason | null {
     code: 'rate_limited',
     text: `It is due${startText(situation, row)}: ${rateText(row)}.`,
     fix: `${commandFor(row)} --rate N/TIME lets more start`,
+    // All that is ahead of it, and it, in a minute.
+    soon: `${commandFor(row)} --rate ${(found.line.ahead ?? 0) + 1 + (row.rateLimit ?? 0)}/1m`,
   };
 }
 
@@ -64,6 +66,6 @@ export function limitReached({ limits: found }: Situation): Reason | null {
     text:
       `It waits for a free permit: ${running.toLocaleString('en')} of ${many(most, 'permit')} for ${whose(row)} ` +
       'are taken in the whole fleet.',
-    fix: `Wait until one of them ends, or ${commandFor(row)} --concurrency N`,
+    fix: `Wait until one of them ends, or ${commandFor(row)} --concurrency ${most + 1}`,
   };
 }

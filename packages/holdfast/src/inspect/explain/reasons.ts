@@ -48,6 +48,12 @@ export interface Reason {
   readonly fix: string | null;
   /** The text quotes the error of another job, of this type. */
   readonly quotes?: string;
+  /** It is the next, and these workers have had a free handler for longer than they need to take it. */
+  readonly untaken?: readonly string[];
+  /** The command that lets it start within a minute, where a rate holds it. */
+  readonly soon?: string;
+  /** All handlers are busy: the job that has run longest, and its worker. */
+  readonly longest?: { readonly job: string; readonly worker: string };
 }
 
 /** With nothing that a person need do. */

@@ -30,6 +30,7 @@ export function itsTurn(situation: Situation): Reason {
         `${many(free.length, 'live worker')} can run it and ${has(free)} a free handler, but none has taken it.`,
       ),
       fix: `Look at the log of ${names}, and run holdfast doctor`,
+      untaken: free.map(({ worker }) => worker.id),
     };
   }
   return {
@@ -61,10 +62,13 @@ export function noneIsFree(situation: Situation): Reason | null {
   const who = able.length === 1 ? 'The only live worker' : `None of ${able.length} live workers`;
   const [has, does] = able.length === 1 ? ['has no', 'does not take'] : ['has a', 'takes'];
   const lacks = code === 'handlers_busy' ? `${has} free handler` : `${does} it now`;
+  const [busiest] = byUse(able);
+  const longest = busiest?.types[0]?.longest;
   return {
     code,
     text: `${who} that can run it ${lacks}: ${firstFew(each, MOST_WORKERS, 'worker', '; ')}.`,
     fix: troubleFix(able) ?? FIXES[code] ?? null,
+    ...(busiest && longest && { longest: { job: longest, worker: busiest.worker.id } }),
   };
 }
 
@@ -72,8 +76,11 @@ export function noneIsFree(situation: Situation): Reason | null {
 function troubleFix(able: readonly AbleWorker[]): string | null {
   if (able.some(({ worker }) => keptIn(worker).length > 0))
     return 'Remove the reason for which the database refuses outcomes: holdfast doctor says what to do';
-  const leaking = able.find(({ worker }) => leakedIn(worker).length > 0);
-  return leaking ? `Restart or drain worker ${leaking.worker.id}` : null;
+  const leaking =
+    able.find(({ worker }) => leakedIn(worker).length > 0) ?? able.find(({ lost }) => lost > 0);
+  return leaking
+    ? `Restart worker ${leaking.worker.id}, or: holdfast workers drain ${leaking.worker.id}`
+    : null;
 }
 
 const FIXES: Partial<Record<ReasonCode, string>> = {

@@ -122,21 +122,3 @@ export function stateOf(worker: WorkerRow): WorkerState {
 /** As far as anybody knows: who was killed with its whole fleet leaves no one to write down that the lock is free. */
 export const holdsLock = (worker: WorkerRow): boolean =>
   worker.holdsLivenessLock && !isSilent(worker);
-
-/** How much of a worker is in use. */
-export interface Busy {
-  /** Handlers that ran when it last sent a heartbeat. */
-  readonly running: number;
-  /** How many may run at once, over all its queues. */
-  readonly handlers: number;
-}
-
-/** Null: it is gone or silent, or does not say. */
-export function busyOf(worker: WorkerRow): Busy | null {
-  const facts = worker.metadata as { concurrency?: unknown; load?: { running?: unknown } } | null;
-  const [running, concurrency] = [facts?.load?.running, facts?.concurrency];
-  if (typeof running !== 'number' || typeof concurrency !== 'number') return null;
-  if (worker.status === 'dead' || isSilent(worker) || concurrency < 1) return null;
-  const queues = Object.keys((worker.handles ?? {}) as object).length;
-  return { running, handlers: concurrency * Math.max(1, queues) };
-}

@@ -1,7 +1,7 @@
 /** What jobs fail of, in a bounded part. Errors are one if they differ by numbers or ids only: "no order 9182", "no order 9183". */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { bool, int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
+import { bool, int4, int8, type Row, statement, text, uuid } from '../../postgres/statement.js';
 import { type Answer, asks } from '../reading/asks.js';
 import { moment } from '../reading/columns.js';
 import { inLines, LINES, share } from '../reading/lines.js';
@@ -153,3 +153,18 @@ LIMIT ${MOST_POISON}`,
 export async function findPoison(db: Executor, names: Names): Promise<string[]> {
   return (await db.run(listPoison, names, [])).map(({ id }) => id);
 }
+
+const MOST_SUSPECTS = 3;
+
+/** Those of jobs that are not over that have crashed their workers most often. */
+export const listSuspects = statement({
+  name: 'list_suspects',
+  text: `
+SELECT s.id, s.type, s.crashes
+FROM (SELECT i.id, i.type, i.crashes FROM holdfast.inbox AS i WHERE i.crashes > 1 AND i.status <> 'dead_letter' LIMIT 1000) AS s
+ORDER BY s.crashes DESC, s.id
+LIMIT ${MOST_SUSPECTS}`,
+  columns: { id: uuid, type: text, crashes: int4 },
+});
+
+export const findSuspects = (db: Executor, names: Names) => db.run(listSuspects, names, []);

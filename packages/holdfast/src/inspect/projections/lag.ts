@@ -21,8 +21,11 @@ SELECT p.id, p.name, p.version, p.state, p.auto, p.stream, p.tables, p.shards::i
   coalesce(max(extract(epoch FROM clock_timestamp() - w.oldest)) * 1000, 0)::bigint AS lag_ms,
   sum(c.applied)::bigint AS applied,
   (SELECT count(*) FROM holdfast.projection_stops AS s WHERE s.projection_id = p.id) AS stopped,
-  (SELECT count(*) FROM holdfast.projection_parked AS k WHERE k.projection_id = p.id) AS parked
-FROM holdfast.projections AS p
+  (SELECT count(*) FROM holdfast.projection_parked AS k WHERE k.projection_id = p.id) AS parked,
+  -- By what its workers go by: the identifier of the cluster, where both can be read, and a cursor ahead of the counter.
+  bool_or(pg_snapshot_xmax(coalesce(c.until_snapshot, c.read_snapshot)) > pg_snapshot_xmax(pg_current_snapshot()))
+    OR coalesce(p.cluster <> h.cluster, false) AS refused
+FROM (SELECT holdfast.cluster_id() AS cluster) AS h, holdfast.projections AS p
 JOIN holdfast.projection_cursors AS c ON c.projection_id = p.id,
   coalesce(pg_sequence_last_value('holdfast.event_log_position_seq'::regclass), 0) AS q(top),
   LATERAL (
@@ -30,11 +33,11 @@ JOIN holdfast.projection_cursors AS c ON c.projection_id = p.id,
     FROM holdfast.event_page(p.stream, c.first_slice, c.last_slice, c.read_snapshot, c.read_mark, c.read_top,
       NULL, NULL, c.at_position, 101) AS e) AS w
 WHERE $1::text IS NULL OR p.name = $1::text
-GROUP BY p.id ORDER BY p.name, p.id`,
+GROUP BY p.id, h.cluster ORDER BY p.name, p.id`,
   columns: {
     ...{ id: int8, name: text, version: int4, state: text, auto: bool, stream: text },
     ...{ tables: text.orNull, shards: int4, created_at: timestamp, promoted_at: timestamp.orNull },
-    ...{ events: int8, lag_ms: int8, applied: int8, stopped: int8, parked: int8 },
+    ...{ events: int8, lag_ms: int8, applied: int8, stopped: int8, parked: int8, refused: bool },
   },
 });
 
@@ -64,6 +67,8 @@ export interface ProjectionGauges {
   readonly stopped: number;
   /** Events that wait behind those. */
   readonly parked: number;
+  /** Its cursors were taken in another cluster, so nobody works on it. */
+  readonly refused: boolean;
 }
 
 /** Of all projections, or of one. */
@@ -76,7 +81,7 @@ export const lagOf = (
 export const listStops = statement({
   name: 'list_projection_stops',
   text: `
-SELECT s.projection_id, p.name, p.version, p.state, s.key, s.position, s.event_id::text, s.type, s.error, s.since, s.resume,
+SELECT s.projection_id, p.name, p.version, p.state, s.key, s.position, s.event_id::text, s.type, s.error, s.since, s.resume, s.skip,
   (SELECT count(*) FROM holdfast.projection_parked AS k
     WHERE k.projection_id = s.projection_id AND k.key = s.key) AS parked
 FROM holdfast.projection_stops AS s JOIN holdfast.projections AS p ON p.id = s.projection_id
@@ -84,7 +89,8 @@ WHERE $1::text IS NULL OR p.name = $1::text
 ORDER BY s.since, s.projection_id, s.key LIMIT $2::integer`,
   columns: {
     ...{ projection_id: int8, name: text, version: int4, state: text, key: text, position: int8 },
-    ...{ event_id: text, type: text, error: text, since: timestamp, resume: bool, parked: int8 },
+    ...{ event_id: text, type: text, error: text, since: timestamp, resume: bool, skip: bool },
+    parked: int8,
   },
 });
 

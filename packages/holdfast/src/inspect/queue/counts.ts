@@ -10,8 +10,9 @@ import { int8, statement, text, uuid } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
 import { type Holding, heldJobs } from '../fleet/held.js';
 import { instant } from '../reading/columns.js';
+import { ON_HOLD } from '../reading/pauses.js';
 import { oldestDue } from './oldest.js';
-import { pendingJobs } from './pending.js';
+import { onHoldJobs, pendingJobs } from './pending.js';
 import { type QueueSize, queueSize } from './size.js';
 
 export const EXACT_ROWS = 50_000;
@@ -31,7 +32,9 @@ export interface Tally<Time = string> {
   readonly deadLetter: number;
   /** Those whose lease is over: their worker is gone and nobody has taken over yet. */
   readonly expired: number;
-  /** Since when the oldest due job waits; null: none is due. */
+  /** Those of the pending that a pause holds back: of their queue, their type or their key. Of a large queue at least so many. */
+  readonly onHold: number;
+  /** Since when the oldest due job waits that no pause holds back; null: there is none. */
   readonly oldestDue: Time | null;
   /** From due to claimed, the mean of the jobs that run; null: none runs. */
   readonly startLatencyMs: number | null;
@@ -55,15 +58,21 @@ SELECT j.status::text AS status, j.claimed_by, count(*) AS jobs, count(*) FILTER
   count(*) FILTER (WHERE j.available_at > now() AND NOT j.asleep) AS later,
   count(*) FILTER (WHERE j.attempts > 0) AS tried,
   count(*) FILTER (WHERE j.lease_expires_at <= now()) AS expired,
-  min(j.available_at) FILTER (WHERE j.available_at <= now()) AS oldest_due,
+  count(*) FILTER (WHERE j.on_hold) AS on_hold,
+  min(j.available_at) FILTER (WHERE j.available_at <= now() AND NOT j.on_hold) AS oldest_due,
   min(j.claimed_at) AS oldest_claim,
   coalesce(sum(extract(epoch FROM greatest(j.claimed_at - j.available_at, '0')) * 1000)
     FILTER (WHERE j.status = 'processing'), 0)::bigint AS waited_ms
 FROM (
-  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at, ${asleep('i')} AS asleep
-  FROM holdfast.inbox AS i
-  ORDER BY i.id
-  LIMIT $1::integer
+  SELECT i.status, i.claimed_by, i.available_at, i.attempts, i.lease_expires_at, i.claimed_at, i.asleep,
+    NOT i.asleep AND ${ON_HOLD('i')} AS on_hold
+  FROM (
+    SELECT i.*, ${asleep('i')} AS asleep FROM holdfast.inbox AS i
+    ORDER BY i.id
+    LIMIT $1::integer
+  ) AS i
+  CROSS JOIN holdfast.queues AS q
+  WHERE q.name = 'inbox'
 ) AS j
 GROUP BY j.status, j.claimed_by`,
   columns: {
@@ -74,6 +83,7 @@ GROUP BY j.status, j.claimed_by`,
     later: int8,
     tried: int8,
     expired: int8,
+    on_hold: int8,
     oldest_due: instant,
     oldest_claim: instant,
     waited_ms: int8,
@@ -120,6 +130,7 @@ async function tally(
     processing: sum((one) => one.jobs, 'processing'),
     deadLetter: sum((one) => one.jobs, 'dead_letter'),
     expired: sum((one) => one.expired),
+    onHold: sum((one) => one.onHold, 'pending'),
     oldestDue: waiting?.oldestDue ?? null,
     startLatencyMs: startLatencyMs(held),
     oldestDueApproximate: false,
@@ -144,8 +155,10 @@ async function estimate(
       ? size.liveRows
       : Math.max(size.liveRows, size.expectedRows, EXACT_ROWS);
   const asleep = await waitingRunCount(db, names, budgetMs);
+  const waits = await pendingJobs(db, names, { total, keyed: size.keyed });
   return {
-    ...(await pendingJobs(db, names, { total, keyed: size.keyed })),
+    ...waits,
+    onHold: await onHoldJobs(db, names, { pending: waits.pending, keyed: size.keyed }),
     retrying: null,
     waitingRuns: asleep,
     processing,

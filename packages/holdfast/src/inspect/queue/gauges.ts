@@ -26,7 +26,11 @@ export interface QueueGauges {
   /** In processing, with a lease that is over. */
   readonly expired: number;
   readonly deadLetters: number;
-  /** How long the oldest due job has been due; 0 when none waits. */
+  /** Of `pending`, those that a pause holds back; of a large queue at least so many. */
+  readonly onHold: number;
+  /** How long the oldest job has been due of those that do not start; 0 when work starts. */
+  readonly stoppedMs: number;
+  /** How long the oldest due job has been due that no pause holds back; 0 when none waits. */
   readonly oldestPendingMs: number;
   /** How long the schedule that is due longest has been due; 0 when none is. */
   readonly scheduleOverdueMs: number;
@@ -38,8 +42,8 @@ export interface QueueGauges {
 export interface UnreadQueue {
   readonly queue: string;
   readonly error: Error;
-  /** Only whether jobs wait there that nobody handles, what they wait for, or its runs; the other figures are there. */
-  readonly only?: 'unhandled' | 'waiting' | 'runs';
+  /** Only whether jobs wait there that nobody handles, what they wait for, its runs, or whether it has stopped; the other figures are there. */
+  readonly only?: 'unhandled' | 'waiting' | 'runs' | 'stopped';
 }
 
 /** Due jobs of a type, or of a version of it, that no live worker handles. */
@@ -250,6 +254,8 @@ async function queueGauges(
     processing,
     expired,
     deadLetters: deadLetter,
+    onHold: counts.onHold,
+    stoppedMs: 0,
     oldestPendingMs: ageMs(size.at, oldestDue) ?? 0,
     scheduleOverdueMs: overdue ? (overdue.get(queue) ?? 0) : await overdueMs(db, { schema, queue }),
     estimated: counts.approximate,

@@ -104,11 +104,15 @@ export async function limitStates(db: Executor, names: Names) {
 const MAX_OF_LINE = 10_000;
 const MAX_READ = 100_000;
 
+const ARRIVED = `count(*) FILTER (WHERE r.available_at > now() - interval '1 minute')`;
+
 const COLUMNS = {
   type: text,
   /** The key of its rate. */
   limit_key: text.orNull,
   jobs: int8,
+  /** Those of them that became due in the last minute. */
+  arrived: int8,
   /** Null: a token is there now, or there is no rate. */
   opens_at: instant,
   more: bool,
@@ -122,15 +126,15 @@ export const countDue = statement({
   name: 'limit_due',
   text: `
 WITH RECURSIVE ${LINES}
-SELECT d.type, d.limit_key, d.jobs, o.opens_at, d.most >= ${MAX_OF_LINE}
+SELECT d.type, d.limit_key, d.jobs, d.arrived, o.opens_at, d.most >= ${MAX_OF_LINE}
   OR d.total >= ${MAX_READ} OR d.limit_key IS NOT NULL AND (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more
 FROM (
-  SELECT p.type, p.limit_key, sum(p.jobs)::bigint AS jobs, max(p.jobs) AS most, sum(sum(p.jobs)) OVER () AS total
+  SELECT p.type, p.limit_key, sum(p.jobs)::bigint AS jobs, sum(p.arrived)::bigint AS arrived, max(p.jobs) AS most, sum(sum(p.jobs)) OVER () AS total
   FROM (
-    SELECT r.type, r.limit_key, r.version, r.priority, count(*) AS jobs
+    SELECT r.type, r.limit_key, r.version, r.priority, count(*) AS jobs, ${ARRIVED} AS arrived
     FROM (
       SELECT * FROM (${inLines({
-        columns: 'i.type, i.limit_key, i.version, i.priority',
+        columns: 'i.type, i.limit_key, i.version, i.priority, i.available_at',
         which: '($1::text[] IS NULL OR l.type = ANY ($1::text[]))',
         ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: `${MAX_OF_LINE}` },
       })}
@@ -149,9 +153,10 @@ ORDER BY d.jobs DESC, d.type, d.limit_key`,
 export const countDueByKey = statement({
   name: 'limit_due_by_key',
   text: `
-SELECT d.type, d.limit_key, d.jobs, o.opens_at, (d.total >= ${MAX_OF_LINE}) AS more
+SELECT d.type, d.limit_key, d.jobs, d.arrived, o.opens_at, (d.total >= ${MAX_OF_LINE}) AS more
 FROM (
   SELECT r.type, r.limit_key, count(*) FILTER (WHERE r.status = 'pending' AND r.available_at <= now()) AS jobs,
+    count(*) FILTER (WHERE r.status = 'pending' AND r.available_at <= now() AND r.available_at > now() - interval '1 minute') AS arrived,
     sum(count(*)) OVER () AS total
   FROM (
     SELECT i.type, i.limit_key, i.status, i.available_at FROM holdfast.inbox AS i ORDER BY i.id LIMIT ${MAX_OF_LINE}
@@ -192,3 +197,32 @@ export function dueOf(
 }
 
 export const jobsOf = (lines: readonly DueLine[]) => lines.reduce((sum, { jobs }) => sum + jobs, 0);
+
+/** How long the line under a rate is. */
+export interface RateLine {
+  /** Until it is empty, if nothing more comes. */
+  readonly emptyInMs: number;
+  /** In the last minute more jobs became due than the rate lets start. */
+  readonly grows: boolean;
+  readonly arrived: number;
+}
+
+/** `lines`: those that the rate holds for. Null: there is no rate, or nothing waits. */
+export function rateLine(row: LimitRow, lines: readonly DueLine[]): RateLine | null {
+  const { rateLimit, ratePerMs, keyed } = row;
+  if (rateLimit === null || ratePerMs === null || lines.length === 0) return null;
+  const pace = ratePerMs / rateLimit;
+  const sum = (of: (line: DueLine) => number) => lines.reduce((all, line) => all + of(line), 0);
+  // Each key has the rate for itself.
+  const longest = keyed ? Math.max(...lines.map(({ jobs }) => jobs)) : jobsOf(lines);
+  const arrived = keyed
+    ? Math.max(...lines.map((line) => line.arrived))
+    : sum((line) => line.arrived);
+  // Of a line that was not read to its end the newest jobs are not known.
+  const isRead = lines.every(({ more }) => !more);
+  return {
+    emptyInMs: Math.round(longest * pace),
+    grows: isRead && arrived * pace > 60_000,
+    arrived,
+  };
+}

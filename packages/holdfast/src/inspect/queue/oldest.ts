@@ -9,12 +9,21 @@ import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, statement, text } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
 import { instant } from '../reading/columns.js';
-import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
+import { inLines, LINES, MAX_LINES, share } from '../reading/lines.js';
+import { ON_HOLD, OPEN_LINES } from '../reading/pauses.js';
 
 const BY_AGE = 10_000;
 /** So many are read to find them among dead letters, which stay for long. */
 const WITH_DEAD = 100_000;
 const KEYS = 2_000;
+
+/** Behind jobs of a key that is paused it is looked for in so many. */
+const BEHIND_PAUSED = 20_000;
+
+/** The first one of a line, unless keys are paused. */
+const FIRST = `CASE WHEN EXISTS (
+        SELECT FROM holdfast.queues AS q WHERE q.name = 'inbox' AND q.paused_keys IS NOT NULL)
+      THEN ${share(BEHIND_PAUSED)} ELSE 1 END`;
 
 export const oldestByTime = statement({
   name: 'oldest_by_time',
@@ -22,19 +31,22 @@ export const oldestByTime = statement({
 WITH RECURSIVE ${LINES}
 SELECT min(o.available_at) AS oldest_due, (SELECT count(*) FROM key_lines) >= ${MAX_LINES} AS more_lines
 FROM (${inLines({
-    columns: 'i.available_at',
-    ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: '1' },
+    columns: 'i.available_at, i.type, i.partition_key',
+    which: OPEN_LINES,
+    ...{ when: 'i.available_at <= now()', but: `i.status = 'pending'`, most: FIRST },
   })}
   UNION ALL
   -- Suspects are not in the indexes that claims read.
-  SELECT s.available_at FROM holdfast.inbox AS s
+  SELECT s.available_at, s.type, s.partition_key FROM holdfast.inbox AS s
   WHERE s.crashes > 1 AND s.status = 'pending' AND s.available_at <= now()
-) AS o`,
+) AS o
+CROSS JOIN holdfast.queues AS q
+WHERE q.name = 'inbox' AND NOT ${ON_HOLD('o')}`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 
 const HEAD = (after: string) => `
-      SELECT i.partition_bucket, i.partition_key COLLATE "C" AS key, i.status, i.available_at
+      SELECT i.partition_bucket, i.partition_key COLLATE "C" AS key, i.status, i.available_at, i.type, i.partition_key
       FROM holdfast.inbox AS i
       WHERE NOT i.parked ${after}
         AND (SELECT q.ordering <> 'turns' FROM holdfast.queues AS q WHERE q.name = 'inbox')
@@ -52,13 +64,14 @@ WITH RECURSIVE head AS (
 )
 SELECT min(o.available_at) AS oldest_due, true AS more_lines
 FROM (
-  (SELECT h.status, h.available_at FROM head AS h LIMIT ${KEYS})
+  (SELECT h.status, h.available_at, h.type, h.partition_key FROM head AS h LIMIT ${KEYS})
   UNION ALL
-  (SELECT i.status, i.available_at
+  (SELECT i.status, i.available_at, i.type, i.partition_key
    FROM (SELECT * FROM holdfast.inbox ORDER BY id LIMIT ${WITH_DEAD}) AS i
    WHERE i.status <> 'dead_letter' AND NOT ${asleep('i')} LIMIT ${BY_AGE})
 ) AS o
-WHERE o.status = 'pending' AND o.available_at <= now()`,
+CROSS JOIN holdfast.queues AS q
+WHERE q.name = 'inbox' AND o.status = 'pending' AND o.available_at <= now() AND NOT ${ON_HOLD('o')}`,
   columns: { oldest_due: instant, more_lines: bool },
 });
 

@@ -19,6 +19,8 @@ export interface QueueOverview {
   readonly counts: QueueCounts;
   /** Null: it was not asked for. */
   readonly rate: Rate | null;
+  /** See `Figures`; as long as nobody has looked it is null. */
+  readonly stoppedMs: number | null;
 }
 
 export interface OverviewOptions {
@@ -56,6 +58,8 @@ export interface Setting<Time = string> {
 export interface Figures<Time = string> extends Tally<Time> {
   /** How long the oldest due job has been due; null: none is due. */
   readonly oldestDueMs: number | null;
+  /** Due work does not start: how long the oldest job of it has been due. Null: work starts, or none is due. */
+  readonly stoppedMs: number | null;
   /** Over the last minute at most; null: the queue keeps no archive, so nobody knows, or it was not asked for. */
   readonly completedPerSecond: number | null;
   /** The table and its indexes, in bytes. */
@@ -85,12 +89,13 @@ function settingsOf(queue: QueueRow): Setting {
   };
 }
 
-function figuresOf({ counts, rate }: QueueOverview): Figures {
+function figuresOf({ counts, rate, stoppedMs }: QueueOverview): Figures {
   const { held, size, oldestDue, ...figures } = counts;
   return {
     ...figures,
     oldestDue,
     oldestDueMs: oldestDue === null ? null : Date.parse(size.at) - Date.parse(oldestDue),
+    stoppedMs,
     completedPerSecond: rate?.completedPerSecond ?? null,
     tableBytes: size.tableBytes + size.indexBytes,
     archiveBytes: size.archiveBytes,
@@ -111,6 +116,7 @@ const UNKNOWN: Readonly<Record<keyof Figures, null>> = {
     processing: null,
     deadLetter: null,
   },
+  ...{ onHold: null, stoppedMs: null },
   ...{ expired: null, oldestDue: null, oldestDueMs: null, startLatencyMs: null },
   ...{ oldestDueApproximate: null, approximate: null, deadLetterApproximate: null },
   ...{ completedPerSecond: null, tableBytes: null, archiveBytes: null },
@@ -212,8 +218,8 @@ async function queueOverview(
   const counts = await countByStatus(db, names, { empty: empty?.size });
   // A queue that keeps no archive does not say what it has completed.
   const known = withRates && queue.archiveRetentionMs > 0;
-  if (known && empty?.unused) return { queue, counts, rate: NO_RATE };
-  return { queue, counts, rate: known ? await rate(db, names) : null };
+  if (known && empty?.unused) return { queue, counts, rate: NO_RATE, stoppedMs: null };
+  return { queue, counts, rate: known ? await rate(db, names) : null, stoppedMs: null };
 }
 
 export function workersOverview(

@@ -8,7 +8,9 @@ import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
 import { bool, int8, statement } from '../../postgres/statement.js';
 import { asleep } from '../../postgres/taken.js';
-import { inLines, LINES, MAX_LINES } from '../reading/lines.js';
+import { inLines, LINES, MAX_LINES, share } from '../reading/lines.js';
+import { ON_HOLD } from '../reading/pauses.js';
+import { isPartlyPaused, listQueues } from './queues.js';
 import { queueSize } from './size.js';
 
 /** So many are counted one by one. */
@@ -95,6 +97,51 @@ export async function pendingJobs(
     pending: part(due, sample?.due) + part(later, sample?.later),
     scheduled: later?.isAll ? later.jobs : null,
   };
+}
+
+const HOLD_ROWS = 20_000;
+
+const HELD_BACK = (jobs: string, lines = '') => `${lines}
+SELECT count(*) AS jobs
+FROM (${jobs}
+) AS j
+CROSS JOIN holdfast.queues AS q
+WHERE q.name = 'inbox' AND j.status = 'pending' AND ${ON_HOLD('j')}`;
+
+const HOLD_COLUMNS = { jobs: int8 };
+
+export const heldBackByTime = statement({
+  name: 'held_back_by_time',
+  text: HELD_BACK(
+    inLines({
+      columns: 'i.status, i.type, i.partition_key',
+      ...{ when: `i.available_at < '9999-12-31'`, most: share(HOLD_ROWS) },
+    }),
+    `WITH RECURSIVE ${LINES}`,
+  ),
+  columns: HOLD_COLUMNS,
+});
+
+export const heldBackByKey = statement({
+  name: 'held_back_by_key',
+  text: HELD_BACK(`
+  SELECT i.status, i.type, i.partition_key
+  FROM (SELECT * FROM holdfast.inbox ORDER BY id LIMIT ${5 * HOLD_ROWS}) AS i
+  WHERE i.status <> 'dead_letter' AND NOT ${asleep('i')} LIMIT ${HOLD_ROWS}`),
+  columns: HOLD_COLUMNS,
+});
+
+/** Jobs that a pause holds back, where they are too many to read: at least so many. `pending`: all that wait. */
+export async function onHoldJobs(
+  db: Executor,
+  names: Names,
+  { pending, keyed }: { readonly pending: number; readonly keyed: boolean },
+): Promise<number> {
+  const queue = (await listQueues(db, names)).find(({ name }) => name === names.queue);
+  if (queue?.paused) return pending;
+  if (!queue || !isPartlyPaused(queue)) return 0;
+  const [row] = await db.run(keyed ? heldBackByKey : heldBackByTime, names, []);
+  return row?.jobs ?? 0;
 }
 
 /** It is read by time, and so few jobs are due that all of them can be read. */

@@ -24,7 +24,7 @@ export type DueOptions =
     }
   | {
       readonly delay?: 'Give delay or runAt, not both.' | undefined;
-      /** When the job is due, in place of `delay`. A time in the past means now. */
+      /** When the job is due, in place of `delay`. A time in the past means now. Default: now. */
       readonly runAt?: Date;
     };
 

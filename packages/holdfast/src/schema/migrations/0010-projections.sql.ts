@@ -96,8 +96,9 @@ CREATE TABLE holdfast.projection_stops (
   since         timestamptz NOT NULL DEFAULT now(),
   event_id      uuid NOT NULL,
   shard         smallint NOT NULL,
-  -- Somebody asked for it to go on.
+  -- Somebody asked for it to go on; skip: without the event at which it stopped.
   resume        boolean NOT NULL DEFAULT false,
+  skip          boolean NOT NULL DEFAULT false,
   key           text NOT NULL,
   type          text NOT NULL,
   error         text NOT NULL,

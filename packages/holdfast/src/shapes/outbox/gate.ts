@@ -3,6 +3,8 @@
  * sink inside of their handlers, up to a bound. Messages to a broken target go back to the queue at once and free their
  * place for other keys; they come back spread over time, so that a million keys are not a million rows a second.
  */
+import { invalid, shown } from '../../job/errors/holdfast-error.js';
+import { checkWorker } from '../../worker/handlers.js';
 import { Breaker, type Pauses, type Permit } from './breaker.js';
 import type { Sink } from './sink.js';
 
@@ -97,4 +99,16 @@ export function gateOf(sink: Sink, pauses: Pauses): Gate {
   const gate = new Gate(pauses);
   gates.set(sink, gate);
   return gate;
+}
+
+/** Throws unless these are a worker, an outbox and a sink. */
+export function checkRelay(worker: unknown, events: unknown, sink: unknown): void {
+  const undone = 'No relay was made.';
+  checkWorker(worker, 'The first argument of relay()', undone);
+  const { holds } = (events ?? {}) as { readonly holds?: unknown };
+  if (typeof holds !== 'function')
+    throw invalid(`The second argument of relay() must be what outbox() made. ${undone}`);
+  const { name, publish } = (sink ?? {}) as Partial<Sink>;
+  if (typeof publish === 'function' && typeof name === 'string') return;
+  throw invalid(`The sink of relay() has a name and publish(), not ${shown(sink)}. ${undone}`);
 }

@@ -1,3 +1,4 @@
+export type { AppendedEvent, EventLogLike } from './logged.js';
 export {
   type EventOf,
   headersOf,

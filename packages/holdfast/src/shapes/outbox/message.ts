@@ -2,6 +2,7 @@
  * An event on its way: as a program publishes it, as its job stores it, and as a sink gets it. The id of a message is that
  * of its job. The copy of a replayed event is another message and keeps the id of the event.
  */
+import type { QueueName } from '../../job/queue-name.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 
 /** One event, to be published. */
@@ -60,7 +61,7 @@ export interface Message {
   /** Whether it is the copy of an event that was published before. */
   readonly replayed: boolean;
   /** The outbox it came from. */
-  readonly queue: string;
+  readonly queue: QueueName;
   /** The headers it was published with, and `traceparent` if you trace. */
   readonly headers: Readonly<Record<string, string>>;
   /** What consumers get. */

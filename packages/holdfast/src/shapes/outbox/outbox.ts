@@ -13,6 +13,7 @@ import { checkChoice, checkKnown, type Known } from '../../job/options/known-opt
 import type { QueueName } from '../../job/queue-name.js';
 import { checkQueueName, type Names } from '../../postgres/names.js';
 import { type Executor, executor } from '../../postgres/queryable.js';
+import { checkLog, type EventLogLike, publishLogged } from './logged.js';
 import type { EventOf, OutboxEvent, StoredEvent } from './message.js';
 import { type ReplayEvents, type Replayed, replayEvents } from './replay.js';
 import { isHeld } from './rows/held.js';
@@ -31,6 +32,8 @@ export interface OutboxOptions {
   readonly refused?: 'hold' | 'free';
   /** How long published events can be replayed. Default: the `archiveRetention` of the queue, 7 days. */
   readonly retention?: Duration;
+  /** A log of `eventLog()` to which each event is appended in the same transaction, for projections. Default: none. */
+  readonly log?: EventLogLike;
 }
 
 /** What `outbox()` makes. */
@@ -64,9 +67,9 @@ export interface Outbox<Events> {
   holds(id: string, fence: number): Promise<boolean>;
 }
 
-const OPTIONS = { queue: true, refused: true, retention: true } as const satisfies Known<
-  Required<OutboxOptions>
->;
+const OPTIONS = {
+  ...{ queue: true, refused: true, retention: true, log: true },
+} as const satisfies Known<Required<OutboxOptions>>;
 const EVENT = {
   ...{ type: true, key: true, data: true, version: true, occurredAt: true },
   ...{ headers: true, idempotencyKey: true },
@@ -89,20 +92,24 @@ export function outbox<Events = Record<string, unknown>>(
   checkKnown(options, OPTIONS, 'outbox()', 'No outbox was made.');
   const parts = partsOf(hf);
   if (!parts) throw invalid(`The first argument of outbox() must be what holdfast() made.`);
-  const { queue = 'outbox', refused = 'hold', retention } = options;
+  const { queue = 'outbox', refused = 'hold', retention, log } = options;
+  checkLog(log);
   checkChoice(refused, ['hold', 'free'], 'refused', 'No outbox was made.');
   const names: Names = { schema: parts.schema, queue: checkQueueName(queue) };
   const definition = job<StoredEvent>('event', { queue, timeout: TIMEOUT });
   const settings = { ordering: 'key', deadLetters: refused } as const;
-  const db = (): Executor => executor(parts.pool());
+  const { pool } = parts;
+  const db = (): Executor => executor(pool());
 
   async function publish(
     given: EventOf<Events> | readonly EventOf<Events>[],
-    call?: EnqueueCall,
+    call: EnqueueCall = {},
   ): Promise<Enqueued | Enqueued[]> {
     const all = (Array.isArray(given) ? given : [given]) as readonly OutboxEvent[];
     const items = all.map((event) => itemOf(definition, event));
-    const written = await hf.enqueueMany(items, call);
+    const written = log
+      ? await publishLogged({ hf, pool, log }, all, items, call)
+      : await hf.enqueueMany(items, call);
     return Array.isArray(given) ? written : (written[0] as Enqueued);
   }
 
@@ -121,13 +128,19 @@ export function outbox<Events = Record<string, unknown>>(
   };
 }
 
+const NOT_PUBLISHED = 'nothing was published; use a name such as "order.paid"';
+
 function itemOf(definition: JobDefinition<StoredEvent>, event: OutboxEvent): EnqueueItem {
   if (typeof event !== 'object' || event === null)
     throw invalid(`An event must be an object, not ${shown(event)}. Nothing was published.`);
   checkKnown(event, EVENT, 'An event', 'Nothing was published.');
   const { key, data, version = 1, occurredAt, headers, idempotencyKey } = event;
-  const type = checkType(event.type);
+  const type = checkType(event.type, 'the type of an event', NOT_PUBLISHED);
   checkInteger(version, `version of event "${type}"`, 1, 2 ** 31 - 1);
+  if (data === undefined)
+    throw invalid(
+      `data of event "${type}" is undefined, which JSON cannot hold. Write null. Nothing was published.`,
+    );
   const isDate = occurredAt instanceof Date && !Number.isNaN(occurredAt.getTime());
   if (occurredAt !== undefined && !isDate)
     throw invalid(`occurredAt of event "${type}" must be a valid Date. Nothing was published.`);

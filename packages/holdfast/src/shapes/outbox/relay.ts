@@ -4,17 +4,17 @@
  * letter. Before a message is sent after this process stood still, the database is asked whether it still holds the event.
  */
 import { DeadLetter, Snooze } from '../../job/errors/errors.js';
-import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
+import { Handling } from '../../worker/handlers.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
-import { type Gate, gateOf, type Pass } from './gate.js';
+import { checkRelay, type Gate, gateOf, type Pass } from './gate.js';
 import { type Message, messageOf, type StoredEvent } from './message.js';
 import type { Outbox } from './outbox.js';
 import { Pulse } from './pulse.js';
 import { type Sink, Unavailable } from './sink.js';
-import { Deadline, waitForPermit } from './waiting.js';
+import { Deadline, Deadlines, isAborted, waitForPermit } from './waiting.js';
 
 /**
  * Options of `relay()`.
@@ -54,7 +54,10 @@ export interface RelayStats {
 export interface Relay {
   /** The sink it publishes to. */
   readonly sink: Sink;
-  /** What it has done since its start, and for whom it waits. */
+  /**
+   * What it has done since its start, and for whom it waits.
+   * @example const { published, downMs } = relay(worker, events, sink).stats();
+   */
   stats(): RelayStats;
 }
 
@@ -75,7 +78,7 @@ const MAX_RETRY_AFTER_MS = 300_000;
 /**
  * Publishes the events of an outbox with this worker, in order per key. Call it before `worker.run()`.
  * @example
- * const worker = hf.worker({ concurrency: 500 });
+ * const worker = hf.worker({ concurrency: 100 });
  * relay(worker, events, httpSink({ url: 'https://events.example/in' }));
  * await worker.run();
  */
@@ -86,8 +89,7 @@ export function relay<Events>(
   options: RelayOptions = {},
 ): Relay {
   checkKnown(options, OPTIONS, 'relay()', 'No relay was made.');
-  if (typeof sink?.publish !== 'function' || typeof sink.name !== 'string')
-    throw invalid(`The sink of relay() has a name and publish(), not ${shown(sink)}.`);
+  checkRelay(worker, events, sink);
   const { ackTimeout = '10s', maxWait = '1m', maxPause = '10s' } = options;
   const capMs = durationMs(maxPause, 'maxPause', { min: BASE_PAUSE_MS, max: 300_000 });
   const publisher = new Publisher(worker.stopping, events, sink, {
@@ -95,7 +97,7 @@ export function relay<Events>(
     maxWaitMs: durationMs(maxWait, 'maxWait', { min: 0, max: 3_600_000 }),
     gate: gateOf(sink, { baseMs: BASE_PAUSE_MS, capMs, random: Math.random }),
   });
-  worker.handle(events.job, (context) => publisher.publish(context));
+  Handling.addWaiting(worker, 'relay()', events.job, (context) => publisher.publish(context));
   return { sink, stats: () => publisher.stats() };
 }
 
@@ -122,6 +124,7 @@ class Publisher {
   readonly #settings: Settings;
   readonly #gate: Gate;
   readonly #pulse = new Pulse();
+  readonly #deadlines: Deadlines;
   /** By message id, how often it opened a breaker. */
   readonly #suspects = new Map<string, number>();
   readonly #counts = { published: 0, duplicates: 0, refused: 0, faults: 0 };
@@ -139,6 +142,7 @@ class Publisher {
     this.#sink = sink;
     this.#settings = settings;
     this.#gate = settings.gate;
+    this.#deadlines = new Deadlines(settings.ackTimeoutMs);
   }
 
   stats(): RelayStats {
@@ -175,15 +179,14 @@ class Publisher {
       pass.target?.returned();
       throw error;
     }
-    const sentAt = performance.now();
-    const deadline = new Deadline(context.signal, this.#settings.ackTimeoutMs);
+    const deadline = new Deadline(this.#deadlines, context);
     try {
       const accepted = await deadline.answer(this.#sink.publish(message, deadline));
       this.#published(context, message, target, pass, accepted?.duplicate ?? false);
       return true;
     } catch (error) {
       // Silence says nothing about who is at fault. A sink that answered others meanwhile is not.
-      const silent = deadline.timedOut && !this.#gate.answeredSince(sentAt);
+      const silent = deadline.timedOut && !this.#gate.answeredSince(deadline.sentAt);
       const ofTarget = isOfTarget(error) || (deadline.timedOut && !silent);
       this.#failed(context, message, ofTarget ? target : null, { pass, error, target });
       return false;
@@ -256,7 +259,7 @@ class Publisher {
       const { name } = this.#sink;
       throw new DeadLetter(`${name}: ${message.type}: ${error.message}`, { cause: error });
     }
-    if (context.signal.aborted) {
+    if (isAborted(context)) {
       pass.sink.returned();
       pass.target?.returned();
       throw error;

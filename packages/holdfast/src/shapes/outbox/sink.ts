@@ -3,8 +3,9 @@
  * failed by what it throws: `DeadLetter` refuses the message, `Unavailable` says who does not answer, and every other
  * error counts as a fault of the whole sink. Only a refusal ends an event.
  */
-import { brand } from '../../job/errors/holdfast-error.js';
+import { brand, invalid, shown } from '../../job/errors/holdfast-error.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
+import { checkChoice, checkKnown, type Known } from '../../job/options/known-options.js';
 import type { Message } from './message.js';
 
 /** What a sink gets beside the message. */
@@ -40,15 +41,28 @@ export interface Sink {
   publish(message: Message, options: PublishOptions): Promise<Accepted | void>;
 }
 
+/** Throws unless the client of a sink has the method that the sink calls. */
+export function checkClient(client: unknown, method: string, sink: string, kind: string): void {
+  const found = (client as Readonly<Record<string, unknown>> | null | undefined)?.[method];
+  if (typeof found === 'function') return;
+  throw invalid(
+    `The first argument of ${sink} must be ${kind}, not ${shown(client)}. No sink was made.`,
+  );
+}
+
 /** Who does not answer, and for how long. */
 export interface UnavailableOptions {
   /** `target`: only the topic, subject or address of the message. Default `sink`. */
   readonly scope?: 'sink' | 'target';
   /** How long the broker asks to be left alone. Default: the relay chooses. */
   readonly retryAfter?: Duration;
-  /** The error of your client. */
+  /** The error of your client. Default: none. */
   readonly cause?: unknown;
 }
+
+const OPTIONS = {
+  ...{ scope: true, retryAfter: true, cause: true },
+} as const satisfies Known<UnavailableOptions>;
 
 /**
  * Throw it in a sink when the broker does not answer. The event waits; no attempt counts.
@@ -63,8 +77,10 @@ export class Unavailable extends Error {
   /** How long the broker asks to be left alone; null: it did not say. */
   readonly retryAfterMs: number | null;
   constructor(reason: string, options: UnavailableOptions = {}) {
+    checkKnown(options, OPTIONS, 'Unavailable', 'The event waits.');
     super(reason, options.cause === undefined ? undefined : { cause: options.cause });
-    this.scope = options.scope ?? 'sink';
+    this.scope =
+      checkChoice(options.scope, ['sink', 'target'], 'scope', 'The event waits.') ?? 'sink';
     const { retryAfter } = options;
     this.retryAfterMs =
       retryAfter === undefined ? null : durationMs(retryAfter, 'retryAfter of Unavailable');

@@ -1,5 +1,7 @@
 /** Waiting that ends: for a permit of a breaker, and for an answer. */
 import { Snooze } from '../../job/errors/errors.js';
+import type { HandlerContext } from '../../worker/run/handler-context.js';
+import { JobFacts } from '../../worker/run/leased-job.js';
 import type { Breaker, Permit } from './breaker.js';
 import { type PublishOptions, Unavailable } from './sink.js';
 
@@ -52,20 +54,61 @@ function waitsOf(stopping: AbortSignal): Set<() => void> {
   return waits;
 }
 
+/** How exact the end of a wait is. */
+const CHECKS = { share: 10, minMs: 5, maxMs: 100 } as const;
+
 /**
- * Waits for a broker's answer until the time is over or the event is lost, whether or not the client minds the signal. The
- * signal is made only for sinks that ask for it: thousands of messages a second go without.
+ * Answers of the broker that are waited for, each until its time is over or its event is lost, whether or not the client
+ * minds the signal. One timer looks at all of them, and no signal is made for an event unless a sink asks for it:
+ * thousands of messages a second go without.
  */
-export class Deadline implements PublishOptions {
+export class Deadlines {
   readonly timeoutMs: number;
-  readonly #lost: AbortSignal;
+  readonly #everyMs: number;
+  readonly #open = new Set<Deadline>();
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(timeoutMs: number) {
+    this.timeoutMs = timeoutMs;
+    this.#everyMs = Math.min(CHECKS.maxMs, Math.max(CHECKS.minMs, timeoutMs / CHECKS.share));
+  }
+
+  add(one: Deadline): void {
+    this.#open.add(one);
+    this.#timer ??= setInterval(() => this.#check(), this.#everyMs);
+  }
+
+  remove(one: Deadline): void {
+    this.#open.delete(one);
+  }
+
+  /** It stops by itself: to stop with each last answer would make a timer for each message of a slow stream. */
+  #check(): void {
+    const now = performance.now();
+    for (const one of this.#open) one.check(now);
+    if (this.#open.size > 0 || !this.#timer) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+  }
+}
+
+/** One of them, from the moment at which its message is sent. */
+export class Deadline implements PublishOptions {
+  readonly sentAt = performance.now();
+  readonly #all: Deadlines;
+  readonly #context: Aborts;
   #controller: AbortController | null = null;
   #reason: unknown = null;
+  #reject: (reason: unknown) => void = () => {};
   timedOut = false;
 
-  constructor(lost: AbortSignal, timeoutMs: number) {
-    this.#lost = lost;
-    this.timeoutMs = timeoutMs;
+  constructor(all: Deadlines, context: Aborts) {
+    this.#all = all;
+    this.#context = context;
+  }
+
+  get timeoutMs(): number {
+    return this.#all.timeoutMs;
   }
 
   get signal(): AbortSignal {
@@ -74,35 +117,39 @@ export class Deadline implements PublishOptions {
     return this.#controller.signal;
   }
 
+  check(now: number): void {
+    if (isAborted(this.#context)) this.#stop(this.#context.signal.reason);
+    else if (now - this.sentAt >= this.timeoutMs) {
+      this.timedOut = true;
+      this.#stop(new Unavailable(`no answer within ${this.timeoutMs} ms`));
+    }
+  }
+
+  #stop(reason: unknown): void {
+    this.#all.remove(this);
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+    this.#reject(reason);
+  }
+
   answer<Value>(answer: Promise<Value>): Promise<Value> {
     return new Promise((resolve, reject) => {
-      const end = () => {
-        clearTimeout(timer);
-        this.#lost.removeEventListener('abort', onLost);
+      this.#reject = reject;
+      this.#all.add(this);
+      const end = (settle: () => void) => {
+        this.#all.remove(this);
+        settle();
       };
-      const stop = (reason: unknown) => {
-        end();
-        this.#reason = reason;
-        this.#controller?.abort(reason);
-        reject(reason);
-      };
-      const onLost = () => stop(this.#lost.reason);
-      const timer = setTimeout(() => {
-        this.timedOut = true;
-        stop(new Unavailable(`no answer within ${this.timeoutMs} ms`));
-      }, this.timeoutMs);
-      this.#lost.addEventListener('abort', onLost, { once: true });
       answer.then(
-        (value) => {
-          end();
-          resolve(value);
-        },
-        (error) => {
-          end();
-          reject(error);
-        },
+        (value) => end(() => resolve(value)),
+        (error) => end(() => reject(error)),
       );
-      if (this.#lost.aborted) onLost();
     });
   }
 }
+
+type Aborts = Pick<HandlerContext<unknown>, 'signal'>;
+
+/** The signal of a context is made when somebody asks for it, and is dearer than the rest of a short handler. */
+export const isAborted = (context: Aborts): boolean =>
+  context instanceof JobFacts ? context.held.aborted : context.signal.aborted;

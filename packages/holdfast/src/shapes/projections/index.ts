@@ -1,9 +1,16 @@
 /** `holdfast/projections`: events in an append-only log become read models. */
-export type { AppendsEvents, LoggedEvent, NewEvent } from './event.js';
+export type {
+  AppendsEvents,
+  LoggedEvent,
+  LoggedEventOf,
+  NewEvent,
+  NewEventOf,
+} from './event.js';
 export { type EventLog, type EventLogOptions, eventLog } from './log.js';
-export { type ProjectionInfo, type Projections, projections, type StoppedKey } from './operate.js';
+export { projections } from './operate.js';
 export { project } from './project.js';
 export {
+  type ApplyByType,
   type ApplyEvent,
   type ApplyEvents,
   type Projection,
@@ -11,3 +18,11 @@ export {
   type ProjectionTx,
   projection,
 } from './projection.js';
+export type {
+  BuildOptions,
+  ProjectionInfo,
+  Projections,
+  RebaseOptions,
+  ResumeOptions,
+  StoppedKey,
+} from './views.js';

@@ -7,7 +7,7 @@ import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkKnown } from '../../job/options/known-options.js';
 import { boundedExecutor } from '../../postgres/connect/bounded.js';
 import { executor, type Transaction } from '../../postgres/queryable.js';
-import { type AppendsEvents, encodeEvents, type NewEvent } from './event.js';
+import { encodeEvents, type NewEventOf } from './event.js';
 import { append, prune } from './rows/append.js';
 
 /**
@@ -19,8 +19,8 @@ export interface EventLogOptions {
   readonly retention?: Duration;
 }
 
-/** An append-only log of events, made with `eventLog()`. */
-export interface EventLog extends AppendsEvents {
+/** An append-only log of events, made with `eventLog()`. `Events` maps their types to their data. */
+export interface EventLog<Events = Record<string, unknown>> {
   /** Its name. */
   readonly name: string;
   /** The Holdfast object whose database it is in. */
@@ -32,7 +32,7 @@ export interface EventLog extends AppendsEvents {
    * @example await orders.append([{ type: 'order.paid', key: 'order:9182', data: { cents: 1250 } }], { tx: client });
    */
   append(
-    events: readonly NewEvent[],
+    events: readonly NewEventOf<Events>[],
     options?: {
       /** Your transaction. Default: one of its own. */
       readonly tx?: Transaction;
@@ -49,17 +49,26 @@ export interface EventLog extends AppendsEvents {
 const PRUNED_AT_ONCE = 9_984;
 
 /**
- * Names an event log. All logs are in one table; a name costs nothing until something is appended.
+ * Names an event log. All logs are in one table; a name costs nothing until something is appended. `Events` maps the types
+ * of its events to their data.
  * @example
- * const orders = eventLog(hf, 'orders');
+ * const orders = eventLog<{ 'order.paid': { cents: number } }>(hf, 'orders');
  * await orders.append([{ type: 'order.paid', key: 'order:9182', data: { cents: 1250 } }], { tx: client });
  */
-export function eventLog(hf: Holdfast, name: string, options: EventLogOptions = {}): EventLog {
+export function eventLog<Events = Record<string, unknown>>(
+  hf: Holdfast,
+  name: string,
+  options: EventLogOptions = {},
+): EventLog<Events> {
   checkKnown(options, { retention: true }, 'eventLog()', 'No log was made.');
   const parts = partsOf(hf);
   if (!parts)
     throw invalid(`The first argument of eventLog() is ${shown(hf)}, not what holdfast() returns.`);
-  const stream = checkType(name);
+  const stream = checkType(
+    name,
+    'the name of a log',
+    'no log was made; use a name such as "orders"',
+  );
   const { retention } = options;
   const retentionMs =
     retention === undefined ? null : durationMs(retention, 'retention', { min: 1 });
@@ -70,7 +79,7 @@ export function eventLog(hf: Holdfast, name: string, options: EventLogOptions = 
     async append(events, call = {}) {
       checkKnown(call, { tx: true }, 'append()', 'Nothing was appended.');
       if ('tx' in call) checkTx(call.tx);
-      const { ids, text } = encodeEvents(events, parts.maxPayloadBytes);
+      const { ids, text } = encodeEvents(events as readonly unknown[], parts.maxPayloadBytes);
       if (ids.length === 0) return ids;
       await append(call.tx ? executor(call.tx) : own(), names, stream, text);
       return ids;

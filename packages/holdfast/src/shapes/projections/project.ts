@@ -7,7 +7,7 @@ import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { plainPool, withTransaction } from '../../postgres/connect/pool.js';
 import { behindPooler } from '../../postgres/connect/pooled.js';
 import { engineExecutor } from '../../postgres/queryable.js';
-import { Handling } from '../../worker/handlers.js';
+import { checkWorker, Handling } from '../../worker/handlers.js';
 import type { HandlerContext } from '../../worker/run/handler-context.js';
 import type { Worker } from '../../worker/worker.js';
 import { isForeign, PROJECTORS, type ShardOf, shardJob, youngerCluster } from './names.js';
@@ -32,6 +32,7 @@ const BUILDS = 4;
  * await projector.run();
  */
 export async function project(worker: Worker, projections: readonly Projection[]): Promise<void> {
+  checkWorker(worker, 'The first argument of project()', 'Nothing was done.');
   if (!Array.isArray(projections) || projections.length === 0)
     throw invalid(
       `project() takes a worker and an array of projections, not ${shown(projections)}. Nothing was done.`,
@@ -67,13 +68,10 @@ export async function project(worker: Worker, projections: readonly Projection[]
       const { payload, id, fenceToken, signal, type, partitionKey } = context;
       const { id: projectionId, shard } = payload as ShardOf;
       const holder = { jobId: id, generation: fenceToken };
+      const pauseMs = () => pauseFor(deps, { type, partitionKey, held: count(projectionId, 0) });
       count(projectionId, 1);
       const again = await sessions
-        .during(async () => {
-          const againMs = await takeTurn(deps, { projectionId, shard, holder, signal });
-          if (againMs !== 0 || signal.aborted) return againMs;
-          return pauseFor(deps, { type, partitionKey, held: count(projectionId, 0) });
-        })
+        .during(() => takeTurn(deps, { projectionId, shard, holder, signal, pauseMs }))
         .catch((error) => {
           log.error(
             { projection: projection.name, shard, err: describeError(error).message },

@@ -5,7 +5,7 @@ import { checkInteger } from '../../job/job.js';
 import { checkType } from '../../job/key.js';
 import { checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
 import { checkSchemaName } from '../../postgres/names.js';
-import type { LoggedEvent } from './event.js';
+import type { LoggedEvent, LoggedEventOf } from './event.js';
 import type { EventLog } from './log.js';
 
 /** The transaction in which a projection writes: a client of `pg`, with the projection's schema first in its search path. */
@@ -15,7 +15,18 @@ export type ProjectionTx = Pick<pg.ClientBase, 'query'>;
 export type ApplyEvent = (event: LoggedEvent<never>, tx: ProjectionTx) => unknown;
 
 /** Applies several events at once, in their order. */
-export type ApplyEvents = (events: readonly LoggedEvent<never>[], tx: ProjectionTx) => unknown;
+export type ApplyEvents<Events = Record<string, unknown>> = (
+  events: readonly LoggedEventOf<Events>[],
+  tx: ProjectionTx,
+) => unknown;
+
+/** Applies events one by one, each by the function of its type. */
+export type ApplyByType<Events = Record<string, unknown>> = {
+  readonly [Type in keyof Events & string]?: (
+    event: LoggedEventOf<Events, Type>,
+    tx: ProjectionTx,
+  ) => unknown;
+};
 
 /**
  * Options of `projection()`. Give either `on` or `apply`.
@@ -24,27 +35,51 @@ export type ApplyEvents = (events: readonly LoggedEvent<never>[], tx: Projection
  *   log: orders,
  *   create: (tx) => tx.query('CREATE TABLE totals (order_key text PRIMARY KEY, cents bigint NOT NULL)'),
  *   on: {
- *     'order.paid': (event: LoggedEvent<{ cents: number }>, tx) =>
+ *     'order.paid': (event, tx) =>
  *       tx.query('INSERT INTO totals VALUES ($1, $2)', [event.key, event.data.cents]),
  *   },
  * });
  */
-export interface ProjectionOptions {
+export type ProjectionOptions<Events = Record<string, unknown>> = BuildOptions<Events> &
+  ApplyOptions<NoInfer<Events>> &
+  TableOptions;
+
+/** How events are applied: one by one, or a page at once. */
+type ApplyOptions<Events> =
+  | {
+      /** Applies the events of a type, one by one. Events of other types are passed over. */
+      readonly on: ApplyByType<Events>;
+      readonly apply?: undefined;
+    }
+  | {
+      readonly on?: 'Give on or apply, not both.' | undefined;
+      /** Applies a page of events at once: the faster way to rebuild. */
+      readonly apply: ApplyEvents<Events>;
+    };
+
+/** Whether the projection makes its tables. */
+type TableOptions =
+  | {
+      /**
+       * Makes its tables, unqualified: they lie in a schema of their own for each build. Without it you see to the tables, and
+       * a new version must write to other ones.
+       */
+      readonly create: (tx: ProjectionTx) => unknown;
+      /** The schema in which the live tables are found. Only with `create`. Default: the name of the projection. */
+      readonly schema?: string;
+    }
+  | {
+      /** Left out: you see to the tables. */
+      readonly create?: undefined;
+      readonly schema?: 'Only with create, which makes the tables.' | undefined;
+    };
+
+/** What every projection may have. */
+interface BuildOptions<Events> {
   /** The log that it reads. */
-  readonly log: EventLog;
+  readonly log: EventLog<Events>;
   /** Of its code and tables. A higher one is built beside the live one and then takes its place. Default 1. */
   readonly version?: number;
-  /** Applies the events of a type, one by one. Events of other types are passed over. */
-  readonly on?: Readonly<Record<string, ApplyEvent>>;
-  /** Applies a page of events at once: the faster way to rebuild. */
-  readonly apply?: ApplyEvents;
-  /**
-   * Makes its tables, unqualified: they lie in a schema of their own for each build. Without it you see to the tables, and a
-   * new version must write to other ones.
-   */
-  readonly create?: (tx: ProjectionTx) => unknown;
-  /** The schema in which the live tables are found. Only with `create`. Default: the name of the projection. */
-  readonly schema?: string;
   /** How many workers can share it: 1, 2, 4, 8, 16 or 32. Fixed when it is first built. Default 8. */
   readonly shards?: 1 | 2 | 4 | 8 | 16 | 32;
   /** At most so many events in one transaction, 1 to 10,000. Default 1,000. */
@@ -80,6 +115,14 @@ const OPTIONS = {
   ...{ shards: true, page: true, promote: true },
 } as const satisfies Known<ProjectionOptions>;
 
+/** The same before it is checked. */
+interface Given extends BuildOptions<Record<string, unknown>> {
+  readonly on?: Readonly<Record<string, ApplyEvent>>;
+  readonly apply?: ApplyEvents;
+  readonly create?: (tx: ProjectionTx) => unknown;
+  readonly schema?: string;
+}
+
 const UNMADE = 'No projection was made.';
 
 /** One after the other: events of a page may be of one key. */
@@ -99,12 +142,15 @@ const oneByOne =
  *   log: orders,
  *   create: (tx) => tx.query('CREATE TABLE totals (order_key text PRIMARY KEY, cents bigint NOT NULL)'),
  *   on: {
- *     'order.paid': (event: LoggedEvent<{ cents: number }>, tx) =>
+ *     'order.paid': (event, tx) =>
  *       tx.query('INSERT INTO totals VALUES ($1, $2)', [event.key, event.data.cents]),
  *   },
  * });
  */
-export function projection(name: string, options: ProjectionOptions): Projection {
+export function projection<Events = Record<string, unknown>>(
+  name: string,
+  options: ProjectionOptions<Events>,
+): Projection {
   // It is a part of the name of a schema, and of a type of jobs.
   if (typeof name !== 'string' || !/^[a-z][a-z0-9_]{0,39}$/.test(name))
     throw invalid(
@@ -112,13 +158,17 @@ export function projection(name: string, options: ProjectionOptions): Projection
     );
   const what = `projection("${name}")`;
   checkKnown(options, OPTIONS, what, UNMADE);
-  const { log, on, apply, create, schema, shards = 8 } = options;
+  const { log, on, apply, create, schema, shards = 8 } = options as unknown as Given;
   if (typeof log?.append !== 'function' || typeof log.name !== 'string')
     throw invalid(`The log of ${what} is ${shown(log)}. Make it with eventLog(). ${UNMADE}`);
   if ((on === undefined) === (apply === undefined))
     throw invalid(`${what} takes either \`on\` or \`apply\`. ${UNMADE}`);
   for (const [type, handler] of Object.entries(on ?? {})) {
-    checkType(type);
+    checkType(
+      type,
+      'the type of an event',
+      'no projection was made; use a name such as "order.paid"',
+    );
     if (typeof handler !== 'function')
       throw invalid(`on["${type}"] of ${what} is ${shown(handler)}, and no function. ${UNMADE}`);
   }

@@ -1,7 +1,7 @@
 /** Acts on builds, each in one transaction: add one, let one take the place of the live one, remove one. */
 import type pg from 'pg';
 import type { Holdfast } from '../../holdfast.js';
-import { HoldfastError } from '../../job/errors/holdfast-error.js';
+import { HoldfastError, invalid } from '../../job/errors/holdfast-error.js';
 import { type Names, quoteName } from '../../postgres/names.js';
 import { engineExecutor } from '../../postgres/queryable.js';
 import { shardJob } from './names.js';
@@ -67,12 +67,17 @@ export async function swap(
   const all = await builds(db, names, name);
   const next = pick(all, name, which);
   if (next.state === 'live') return next;
+  if (next.tables !== null && !next.created)
+    throw invalid(
+      `Version ${next.version} of projection "${name}" has no tables yet: no worker with its code has begun it. Nothing was done.`,
+    );
   for (const build of all)
     if (build.state === 'old' && build.id !== next.id) await remove(client, names, build);
   const live = all.find(({ state }) => state === 'live');
   if (live?.tables && next.tables) {
     const aside = `${live.tables}_b${live.id}`;
-    await client.query(`ALTER SCHEMA ${quoteName(live.tables)} RENAME TO ${quoteName(aside)}`);
+    if (live.created)
+      await client.query(`ALTER SCHEMA ${quoteName(live.tables)} RENAME TO ${quoteName(aside)}`);
     await client.query(
       `ALTER SCHEMA ${quoteName(next.tables)} RENAME TO ${quoteName(live.tables)}`,
     );

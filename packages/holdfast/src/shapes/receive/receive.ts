@@ -16,9 +16,19 @@ import { type Received, type ReceiveOptions, settingsOf } from './options.js';
 
 /** What `receive()` makes: the same handler in two forms, and its counts. */
 export interface Receiver {
-  /** For frameworks with Requests and Responses: Hono, Next, Remix, Bun. */
+  /**
+   * For frameworks with Requests and Responses: Hono, Next, Remix, Bun.
+   * @example
+   * const hook = receive(hf, job<Received>('github_event'), { verify: github('secret') });
+   * const response = await hook.fetch(new Request('https://shop.example/hooks', { method: 'POST' }));
+   */
   fetch(request: Request): Promise<Response>;
-  /** For `node:http` and frameworks on it: Express, Fastify, Nest. */
+  /**
+   * For `node:http` and frameworks on it: Express, Fastify, Nest.
+   * @example
+   * const hook = receive(hf, job<Received>('github_event'), { verify: github('secret') });
+   * createServer(hook.node).listen(8080);
+   */
   node(request: IncomingMessage, response: ServerResponse): Promise<void>;
   /** Its counts since the program started. */
   readonly stats: ReceiverStats;

@@ -1,6 +1,7 @@
 /** What an endpoint is made of, checked. Values of headers and secrets are never quoted in an error. */
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
+import { checkId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { checkLimit, type RateOptions } from '../../job/limit.js';
@@ -15,11 +16,11 @@ import type { NewEndpoint } from './rows/endpoints.js';
 
 /** What of an endpoint can be changed. */
 export interface EndpointChanges {
-  /** Where its webhooks go: `https:`, and with `allowHttp` also `http:`. Another origin gets the headers only if they are given too. */
+  /** Where its webhooks go: `https:`, and with `allowHttp` also `http:`. Another origin gets the headers only if they are given too. Default: as it is. */
   readonly url?: string;
-  /** Which events it wants: `order.paid`, `order.*` or `*`. */
+  /** Which events it wants: `order.paid`, `order.*` or `*`. Default of a new one: `*`. */
   readonly events?: readonly string[];
-  /** Headers of each request, such as `Authorization`. They replace those of before; only their names are ever shown. */
+  /** Headers of each request, such as `Authorization`. They replace those of before; only their names are ever shown. Default of a new one: none. */
   readonly headers?: Readonly<Record<string, string>>;
   /** At most so many requests to it at once, 1 to 100. Default 5; 1 if it is ordered. */
   readonly concurrency?: number;
@@ -47,6 +48,9 @@ export interface EndpointOwner {
   /** An endpoint of another tenant counts as unknown. Pass it wherever a customer names an endpoint. Default: any tenant. */
   readonly tenant?: string;
 }
+
+export const checkEndpointId = (id: unknown): string =>
+  checkId(id, 'an endpoint', 'endpoints.create()');
 
 /** Undefined is refused too: a tenant that somebody forgot must not mean all of them. */
 export function checkOwner(call: EndpointOwner): void {
@@ -181,7 +185,8 @@ export function checkEndpoint(
       ...{ events: ['*'], header_names: [], concurrency: isOrdered ? 1 : 5 },
       ...{ rate_limit: null, rate_ms: null, rate_burst: null, url: '' },
       ...changes,
-      ...{ tenant: checkKey(tenant, 'tenant'), ordered: isOrdered },
+      tenant: checkKey(tenant, 'tenant', 'no endpoint was made; use a short text such as "acme"'),
+      ordered: isOrdered,
     },
     headers,
   };

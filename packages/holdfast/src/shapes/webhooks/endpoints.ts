@@ -7,7 +7,6 @@ import { ask } from '../../api/access.js';
 import { actIn, recordOf } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError } from '../../job/errors/holdfast-error.js';
-import { checkId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
@@ -21,6 +20,7 @@ import type { Deps } from './deps.js';
 import {
   checkChanges,
   checkEndpoint,
+  checkEndpointId,
   checkOwner,
   type EndpointChanges,
   type EndpointOptions,
@@ -101,7 +101,7 @@ export function endpoints(deps: Deps) {
   function checkAct(id: string, call: EndpointAct, where: string, more: Record<string, true> = {}) {
     checkCall(call, where, { tenant: true, ...more });
     checkOwner(call);
-    checkId(id);
+    checkEndpointId(id);
   }
 
   async function held(db: Executor, id: string, { tenant }: EndpointOwner) {
@@ -164,7 +164,10 @@ export function endpoints(deps: Deps) {
       });
     },
 
-    /** Lists endpoints, without their secrets. */
+    /**
+     * Lists endpoints, without their secrets.
+     * @example const { endpoints } = await hooks.endpoints.list({ tenant: 'acme' });
+     */
     async list(request: EndpointsRequest = {}): Promise<EndpointsPage> {
       checkKnown(request, REQUEST, 'endpoints.list()', 'Nothing was read.');
       const { tenant, after, state, limit = 100 } = request;
@@ -173,7 +176,7 @@ export function endpoints(deps: Deps) {
       const found = await ask(access, (db) =>
         rows.list(db, names, {
           tenant: tenant === undefined ? null : checkKey(tenant, 'tenant'),
-          after: after === undefined ? null : checkId(after),
+          after: after === undefined ? null : checkEndpointId(after),
           ...{ state: state ?? null, limit: most + 1 },
         }),
       );
@@ -181,11 +184,14 @@ export function endpoints(deps: Deps) {
       return { endpoints: page, next: found.length > most ? (page.at(-1)?.id ?? null) : null };
     },
 
-    /** An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there. */
+    /**
+     * An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there.
+     * @example const { state, waiting } = await hooks.endpoints.get(acme.id, { tenant: 'acme' });
+     */
     async get(id: string, owner: EndpointOwner = {}): Promise<Endpoint & WaitingDeliveries> {
       checkKnown(owner, { tenant: true }, 'endpoints.get()', 'Nothing was read.');
       checkOwner(owner);
-      checkId(id);
+      checkEndpointId(id);
       return ask(access, async (db) => {
         const endpoint = await shown(db, id, owner);
         const { ordered } = endpoint;

@@ -3,6 +3,7 @@ import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import { checkDefinition, type JobDefinition } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import { checkQueueName } from '../../postgres/names.js';
 import { reachable } from './guard/addresses.js';
 import { type Guard, newGuard, type Resolve } from './guard/guard.js';
@@ -25,7 +26,7 @@ export interface EndpointDisabled {
  */
 export interface WebhooksOptions {
   /** The queue of the deliveries; those of ordered endpoints are in a queue of this name and `_ordered`. Default `webhooks`. */
-  readonly queue?: string;
+  readonly queue?: QueueName;
   /** Ranges of addresses that webhooks may reach beside the public ones. Default: none. */
   readonly allow?: readonly string[];
   /** Also call `http:` URLs. Default false. */

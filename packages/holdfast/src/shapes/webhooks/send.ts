@@ -5,14 +5,13 @@
 import { together } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
-import { checkId } from '../../job/id.js';
 import type { EnqueueItem } from '../../job/job.js';
 import { checkKey, hash32 } from '../../job/key.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { uuidv7 } from '../../job/uuid.js';
 import { executor, type Queryable, type Transaction } from '../../postgres/queryable.js';
 import { type Deps, MESSAGE_ID } from './deps.js';
-import { checkOwner, checkType, type EndpointOwner } from './endpoint-options.js';
+import { checkEndpointId, checkOwner, checkType, type EndpointOwner } from './endpoint-options.js';
 import { unknownEndpoint } from './endpoints.js';
 import { show, wanting } from './rows/endpoints.js';
 
@@ -66,7 +65,12 @@ function checkMessage(message: WebhookMessage) {
   if (data === undefined) throw invalid(`data is undefined, which JSON cannot hold. ${UNDONE}`);
   if (id !== undefined && !(typeof id === 'string' && MESSAGE_ID.test(id)))
     throw invalid(`id must be 1 to 200 letters, digits, "_" and "-", not ${shown(id)}. ${UNDONE}`);
-  return { tenant: checkKey(tenant, 'tenant'), type: checkType(type, UNDONE), data, id };
+  return {
+    tenant: checkKey(tenant, 'tenant', 'nothing was sent; use a short text such as "acme"'),
+    type: checkType(type, UNDONE),
+    data,
+    id,
+  };
 }
 
 /** In the caller's transaction, or in one of its own. */
@@ -138,7 +142,7 @@ export function sending(deps: Deps) {
     }> {
       checkKnown(call, { ...CALL, tenant: true, data: true }, 'test()', UNDONE);
       checkOwner(call);
-      checkId(endpoint);
+      checkEndpointId(endpoint);
       if ('tx' in call) checkTx(call.tx);
       const { data = { test: true }, tenant } = call;
       return inTransaction(deps, call, async (tx) => {

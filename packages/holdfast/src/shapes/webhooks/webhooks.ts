@@ -9,17 +9,19 @@ import { hintQueue } from '../../fleet/wake.js';
 import { partsOf } from '../../holdfast.js';
 import { statesOf } from '../../inspect/job/states.js';
 import { invalid } from '../../job/errors/holdfast-error.js';
-import { checkId, checkIds } from '../../job/id.js';
+import { checkIds } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
+import type { QueueName } from '../../job/queue-name.js';
 import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
+import { checkWorker } from '../../worker/handlers.js';
 import { addService } from '../../worker/services/added.js';
 import { inChunks } from '../../worker/services/service-loop.js';
 import type { Worker } from '../../worker/worker.js';
 import { newDelivering } from './deliver/deliver.js';
 import { newPoster } from './deliver/post.js';
 import { type Deps, deliveryJobs } from './deps.js';
-import { checkOwner, type EndpointOwner } from './endpoint-options.js';
+import { checkEndpointId, checkOwner, type EndpointOwner } from './endpoint-options.js';
 import { endpoints } from './endpoints.js';
 import { checkOptions, type WebhooksOptions } from './options.js';
 import { attempts, prune } from './rows/attempts.js';
@@ -86,7 +88,7 @@ async function wakeLost({ names, orderedNames }: Deps, db: Parameters<typeof wak
 /** What `webhooks()` makes. The methods are written out: the compiler drops comments that it infers from other files. */
 export interface Webhooks extends ReturnType<typeof sending> {
   /** The queues of the deliveries. */
-  readonly queues: readonly string[];
+  readonly queues: readonly QueueName[];
   /** Endpoints: where webhooks go. */
   readonly endpoints: ReturnType<typeof endpoints>;
   /**
@@ -127,7 +129,7 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
   const { access, settings, names, orderedNames, deliver, deliverInOrder } = deps;
 
   return {
-    queues: [names.queue, orderedNames.queue] as readonly string[],
+    queues: [names.queue, orderedNames.queue] as readonly QueueName[],
     endpoints: endpoints(deps),
     ...sending(deps),
 
@@ -139,6 +141,7 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
     },
 
     deliver(worker: Worker): Worker {
+      checkWorker(worker, 'The first argument of deliver()', 'No handler was added.');
       const poster = newPoster(settings);
       const handler = newDelivering(deps, poster);
       partsOf(hf)?.onClose(async () => poster.close());
@@ -166,7 +169,7 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
         throw invalid('before must be the `next` of a page. Nothing was read.');
       const found = await ask(access, (db) =>
         attempts(db, names, {
-          endpoint: endpoint === undefined ? null : checkId(endpoint),
+          endpoint: endpoint === undefined ? null : checkEndpointId(endpoint),
           ...{ message: message ?? null, delivered: delivered ?? null, before: before ?? null },
           ...{ limit: most + 1, tenant },
         }),

@@ -58,3 +58,10 @@ test('of one key as many are taken as one handler gets through in that time', ()
   expect(seen(25).run).toBe(2);
   expect(seen(200).run).toBe(1);
 });
+
+test('of handlers that mostly wait some more are taken, and no more of slow ones', () => {
+  expect(seen(1).runOfWaits).toBe(50);
+  expect(seen(10).runOfWaits).toBe(8);
+  expect(seen(60).runOfWaits).toBe(3);
+  expect(seen(300).runOfWaits).toBe(1);
+});

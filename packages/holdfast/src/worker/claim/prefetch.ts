@@ -7,6 +7,9 @@ import { CHECK_MS } from '../../claim/pace.js';
 
 export const AHEAD_MS = CHECK_MS / 20;
 const AHEAD_BYTES = 64 * 1024 * 1024;
+/** Of handlers that wait: at most so many jobs of one key in a row, and what takes no longer than this. */
+const WAITS = 8;
+const WAITS_MS = 4 * AHEAD_MS;
 /** The weight of the newest value in the moving averages. */
 const NEWEST = 0.05;
 
@@ -31,6 +34,15 @@ export class PrefetchPolicy {
   get run(): number {
     if (this.#handlerMs === null) return 1;
     return Math.max(1, Math.floor(AHEAD_MS / Math.max(this.#handlerMs, 0.01)));
+  }
+
+  /**
+   * The same for handlers that mostly wait for somebody else, and many of them: what they take is the length of the line
+   * rather than work. A claim that takes one job of each key is dear, and what stands behind it waits for it anyhow.
+   */
+  get runOfWaits(): number {
+    if (this.#handlerMs === null) return 1;
+    return Math.max(this.run, Math.min(WAITS, Math.floor(WAITS_MS / this.#handlerMs)));
   }
 
   recordHandler(ms: number): void {

@@ -58,7 +58,7 @@ async function keeping(id: string, more: Partial<KeeperSetup> = {}) {
       drainAsked: tell('drainAsked'),
       error: tell('error'),
       load: () => ({
-        ...{ running: 0, held: 0, trouble: null },
+        ...{ running: 0, held: 0, trouble: null, queues: {} },
         attempts: { inbox: { failed: 0, completed: 0 } },
       }),
     },

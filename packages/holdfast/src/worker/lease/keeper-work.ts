@@ -5,14 +5,12 @@
  * the main thread knows whether it may be dead.
  */
 import { randomUUID } from 'node:crypto';
-import { UNIT_MS } from '../../job/options/duration.js';
 import type { Address } from '../../postgres/connect/address.js';
 import { LAST_MS } from '../../postgres/connect/backoff.js';
 import { CHECK_MS } from '../time.js';
 import { type Connection, newConnection } from './connection.js';
 import { newLeases } from './leases.js';
 import {
-  type Attempts,
   confirmedAgoMs,
   type FromKeeper,
   type KeeperSetup,
@@ -23,6 +21,7 @@ import {
   type Tell,
   type ToKeeper,
 } from './protocol.js';
+import { newRecentAttempts, newRecentStarts } from './recent.js';
 import { startTasks, type Task } from './tasks.js';
 import { newWatch } from './watch.js';
 
@@ -53,15 +52,18 @@ export function startKeeper(port: KeeperPort, setup: KeeperSetup): void {
   const isStalled = watchMain(shared, stallMs, report);
   const leases = newLeases({ ...setup, workerId: () => workerId, tell });
   const asked = passwords(tell);
-  const recent = newRecentAttempts((JSON.parse(load) as Load).attempts, monotonicMs());
+  const first = JSON.parse(load) as Load;
+  const recent = newRecentAttempts(first.attempts, monotonicMs());
+  const starts = newRecentStarts(first.queues, monotonicMs());
 
   function metadata(): object {
-    const { running, held, attempts, trouble } = JSON.parse(load) as Load;
+    const { running, held, attempts, trouble, queues } = JSON.parse(load) as Load;
     const failed = Object.fromEntries(
       Object.entries(attempts).map(([queue, ended]) => [queue, ended.failed]),
     );
-    const lately = recent(attempts, monotonicMs());
-    return { ...setup.metadata, load: { running, held, failed, recent: lately, ...trouble } };
+    const now = monotonicMs();
+    const lately = { recent: recent(attempts, now), queues: starts(queues, now) };
+    return { ...setup.metadata, load: { running, held, failed, ...lately, ...trouble } };
   }
 
   function foundPooler(): void {
@@ -202,23 +204,4 @@ function watchMain(
   };
   const timer = setInterval(check, CHECK_MS).unref();
   return Object.assign(check, { stop: () => clearInterval(timer) });
-}
-
-/** How the attempts of about the last minute ended, by queue. A queue without any is left out. */
-export function newRecentAttempts(first: Load['attempts'], startedAt: number) {
-  let counted = [{ at: startedAt, attempts: first }];
-  return (attempts: Load['attempts'], at: number) => {
-    // The newest of those that are a minute old is where the minute begins.
-    const begins = counted.findLastIndex((one) => at - one.at >= UNIT_MS.m);
-    counted = [...counted.slice(Math.max(0, begins)), { at, attempts }];
-    const [from] = counted as [(typeof counted)[0]];
-    const ended = Object.entries(attempts).map(([queue, now]): [string, Attempts] => {
-      const { failed, completed } = from.attempts[queue] as Attempts;
-      return [queue, { failed: now.failed - failed, completed: now.completed - completed }];
-    });
-    return {
-      ms: Math.round(at - from.at),
-      queues: Object.fromEntries(ended.filter(([, one]) => one.failed + one.completed > 0)),
-    };
-  };
 }

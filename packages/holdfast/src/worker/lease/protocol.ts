@@ -72,10 +72,26 @@ export interface Attempts {
   readonly completed: number;
 }
 
+/** By type: a number of attempts that began, and when the last one did. */
+export type Starts = Readonly<Record<string, readonly [count: number, last: number]>>;
+
+/** One queue of the main thread. Times are by `monotonicMs`. */
+export interface QueueLoad {
+  readonly running: number;
+  /** Without jobs that were lost. */
+  readonly held: number;
+  readonly handlers: number;
+  /** Since when all handlers have been busy, and none has begun another job; null: it is not so. */
+  readonly fullSince: number | null;
+  /** Since the start. A type of which nothing has started yet is left out. */
+  readonly started: Starts;
+}
+
 /** What a heartbeat says of the main thread. */
 export interface Load {
   readonly running: number;
   readonly held: number;
+  readonly queues: Readonly<Record<string, QueueLoad>>;
   readonly attempts: Readonly<Record<string, Attempts>>;
   readonly trouble: TroubleReport | null;
 }

@@ -62,7 +62,10 @@ export interface HandlerContext<Payload, Result = unknown> {
   readonly signal: AbortSignal;
   /** Your logger, with the job's facts on every line. */
   readonly log: Logger;
-  /** Runs `effect` unless an earlier attempt did, and returns its value as JSON keeps it. */
+  /**
+   * Runs `effect` unless an earlier attempt did, and returns its value as JSON keeps it.
+   * @example worker.handle(sendReceipt, ({ payload, once }) => once('mail', () => mail.send(payload.orderId)));
+   */
   once<Value>(name: string, effect: () => Value | Promise<Value>): Promise<Stored<Value>>;
   /** The same; where the marker keeps no value, it returns what `fallback` returns. */
   once<Value, Fallback>(
@@ -70,11 +73,28 @@ export interface HandlerContext<Payload, Result = unknown> {
     effect: () => Value | Promise<Value>,
     options: OnceOptions<Fallback>,
   ): Promise<Kept<Value> | Fallback>;
-  /** Commits your writes together with the completion of the job, fenced. What `work` returns is the result. */
+  /**
+   * Commits your writes together with the completion of the job, fenced. What `work` returns is the result.
+   * @example
+   * worker.handle(sendReceipt, ({ payload, transaction }) =>
+   *   transaction((tx) => tx.query('UPDATE orders SET paid = true WHERE id = $1', [payload.orderId])),
+   * );
+   */
   transaction<Value extends Result>(work: (tx: pg.PoolClient) => Promise<Value>): Promise<Value>;
-  /** Completes the job in a transaction of yours. Call it last before COMMIT. */
+  /**
+   * Completes the job in a transaction of yours. Call it last before COMMIT.
+   * @example
+   * worker.handle(sendReceipt, async ({ complete }) => {
+   *   await client.query('BEGIN');
+   *   await complete(client);
+   *   await client.query('COMMIT');
+   * });
+   */
   complete(tx: Queryable, ...result: ResultArgument<Result>): Promise<void>;
-  /** Enqueues a child job that commits with this one (inside `transaction`, with that transaction). */
+  /**
+   * Enqueues a child job that commits with this one (inside `transaction`, with that transaction).
+   * @example worker.handle(sendReceipt, ({ payload, enqueue }) => enqueue(sendReceipt, payload, { delay: '7d' }));
+   */
   enqueue<Input>(
     job: JobDefinition<Input, unknown>,
     payload: PayloadOf<Input>,
@@ -93,9 +113,15 @@ export interface BatchOptions {
 /** A job of a batch. Call `done` or `fail` to settle it; the first call counts. */
 export interface BatchJob<Payload, Result = unknown>
   extends Omit<HandlerContext<Payload, Result>, 'transaction' | 'complete'> {
-  /** Completes this job, whatever becomes of the others. `result` is its result. */
+  /**
+   * Completes this job, whatever becomes of the others. `result` is its result.
+   * @example worker.handleMany(sendReceipt, {}, (jobs) => jobs.map((one) => one.done()));
+   */
   done(...result: ResultArgument<Result>): Settled;
-  /** Ends this job as if its own handler had thrown: an error, RetryLater, Snooze, DeadLetter or Cancel. */
+  /**
+   * Ends this job as if its own handler had thrown: an error, RetryLater, Snooze, DeadLetter or Cancel.
+   * @example worker.handleMany(sendReceipt, {}, (jobs) => jobs.map((one) => one.fail(new RetryLater('1m', 'busy'))));
+   */
   fail(error: unknown): Settled;
 }
 
@@ -112,6 +138,10 @@ export interface BatchContext<Payload, Result = unknown> {
   /**
    * Commits your writes together with the completion of all unsettled jobs, which `work` gets as `jobs`. If one of them
    * is lost, it throws LEASE_LOST and commits nothing; a second call leaves that job out.
+   * @example
+   * worker.handleMany(sendReceipt, {}, (_, { transaction }) =>
+   *   transaction((tx, jobs) => tx.query('UPDATE orders SET paid = true WHERE id = ANY ($1)', [jobs.map(({ payload }) => payload.orderId)])),
+   * );
    */
   transaction<Value>(
     work: (tx: pg.PoolClient, jobs: readonly BatchJob<Payload, Result>[]) => Promise<Value>,
@@ -153,8 +183,12 @@ export interface Route {
    * has as many handlers; when the worker drains, their signals are aborted at once.
    */
   readonly residents?: number;
+  /** The handler mostly waits for somebody else, and a worker has many of them. */
+  readonly waits?: boolean;
   /** Of a workflow, instead of the handler. */
   readonly workflow?: WorkflowRoute;
+  /** How many attempts have begun in this worker, and when the last one did. Counted by who runs them. */
+  readonly starts?: { count: number; at: number };
 }
 
 export interface WorkflowRoute {

@@ -43,6 +43,10 @@ export function oneJob(deps: OneJobDeps): OneJob {
     const broke = (error: unknown) => ran(internalError(held, error));
     // It may have been lost, or released, while it was marked.
     if (held.lost || held.settling) return ran({ kind: 'lost' });
+    if (route.starts) {
+      route.starts.count++;
+      route.starts.at = from;
+    }
     inFlight.report('started-job', held);
     const run = () => runJob(held, route, context, settings.timeoutMs);
     let outcome: Outcome | Promise<Outcome>;

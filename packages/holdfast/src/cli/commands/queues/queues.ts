@@ -2,6 +2,8 @@
 import { turnQueue } from '../../../api/act/acts.js';
 import { type PauseOptions, partOf } from '../../../api/act/pause.js';
 import { makeQueue } from '../../../api/act/queue-settings.js';
+import { ringOwner } from '../../../api/look/ring.js';
+import { markStopped } from '../../../inspect/explain/stopped.js';
 import { openQueues, queueFigures } from '../../../inspect/queue/overview.js';
 import type { QueueRow } from '../../../inspect/queue/queues.js';
 import { describePaused, isPartlyPaused } from '../../../inspect/queue/queues.js';
@@ -15,9 +17,10 @@ import { readOptions } from '../../parse/values.js';
 import { noteLocked, queueColumns } from '../../print/views.js';
 
 export async function runList({ session, out }: Call): Promise<number> {
-  const { queues, locked } = await session.read((db, part) =>
-    openQueues(db, part, session.schema, { withRates: true }),
-  );
+  const { queues, locked } = await session.read(async (db, part) => {
+    const seen = await openQueues(db, part, session.schema, { withRates: true });
+    return { ...seen, ...(await markStopped(db, part, session.schema, seen.queues, ringOwner)) };
+  });
   if (out.json) for (const row of queues) await out.value(queueFigures(row));
   else await out.rows(queues, queueColumns);
   return noteLocked(out, locked);

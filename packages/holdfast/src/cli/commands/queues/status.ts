@@ -1,5 +1,8 @@
 /** `holdfast status`: every queue and every worker at a glance. */
+import { ringOwner } from '../../../api/look/ring.js';
 import { grantFix } from '../../../inspect/doctor/rights.js';
+import { describeStopped } from '../../../inspect/doctor/stopped.js';
+import { markStopped, type Stopped } from '../../../inspect/explain/stopped.js';
 import { stateOf } from '../../../inspect/fleet/workers.js';
 import {
   type PartialOverview,
@@ -9,6 +12,7 @@ import {
 import { tableText } from '../../../inspect/reading/rights.js';
 import { many } from '../../../inspect/reading/words.js';
 import { type Call, EXIT } from '../../command.js';
+import { plain } from '../../print/table.js';
 import { busyText, lockedPart, noteLocked, queueColumns, workerValue } from '../../print/views.js';
 
 export async function run({ given, session, out }: Call): Promise<number> {
@@ -20,7 +24,10 @@ export async function run({ given, session, out }: Call): Promise<number> {
     { queues: wanted, withRates: true },
   );
   if (!seen) throw denied;
-  await show(seen, out);
+  const { queues, stopped } = await session.read((db, part) =>
+    markStopped(db, part, session.schema, seen.queues, ringOwner),
+  );
+  await show({ ...seen, queues }, stopped, out);
   const exit = noteLocked(out, seen.locked);
   if (!lacking) return exit;
   const list = lacking.missing.map((one) => tableText(session.schema, one)).join(', ');
@@ -31,7 +38,11 @@ export async function run({ given, session, out }: Call): Promise<number> {
   return EXIT.failed;
 }
 
-async function show(seen: PartialOverview, out: Call['out']): Promise<void> {
+async function show(
+  seen: PartialOverview,
+  stopped: readonly Stopped[],
+  out: Call['out'],
+): Promise<void> {
   const complete = seen.locked.length === 0;
   if (out.json) {
     await out.value({
@@ -43,6 +54,10 @@ async function show(seen: PartialOverview, out: Call['out']): Promise<void> {
   }
   await out.rows(seen.queues, queueColumns);
   await out.line('');
+  for (const one of stopped)
+    await out.line(
+      `${out.paint('STOPPED', 'bad')} ${plain(`${describeStopped(one)}. ${one.reason.text}`)} holdfast doctor says what to do.`,
+    );
   await out.line(workerLine(seen, complete));
   const asleep = seen.queues.reduce((sum, { counts }) => sum + counts.waitingRuns, 0);
   const approximate = seen.queues.some(({ counts }) => counts.approximate);

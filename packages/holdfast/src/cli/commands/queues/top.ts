@@ -3,6 +3,8 @@
  * elsewhere frames follow each other. Rates are those between two frames. A database that is away is waited for.
  */
 import { setTimeout } from 'node:timers/promises';
+import { ringOwner } from '../../../api/look/ring.js';
+import { markStopped } from '../../../inspect/explain/stopped.js';
 import { openOverview, type PartialOverview } from '../../../inspect/queue/overview.js';
 import { durationMs } from '../../../job/options/duration.js';
 import { isOutage, isTransient } from '../../../postgres/connect/transient.js';
@@ -59,9 +61,11 @@ interface Asked {
 /** `first`: there is no frame before it whose counts would give the rates. */
 async function ask({ session, given, out }: Call, first: boolean): Promise<Asked> {
   try {
-    const seen = await session.read((db, part) =>
-      openOverview(db, part, session.schema, { withRates: first }),
-    );
+    const seen = await session.read(async (db, part) => {
+      const all = await openOverview(db, part, session.schema, { withRates: first });
+      const { queues } = await markStopped(db, part, session.schema, all.queues, ringOwner);
+      return { ...all, queues };
+    });
     return { seen, why: '' };
   } catch (error) {
     if (given.flag('once') || !isTransient(error)) throw error;

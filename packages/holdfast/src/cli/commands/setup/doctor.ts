@@ -2,6 +2,7 @@
  * `holdfast doctor`: looks for everything that is known to go wrong, and says for each what it found, why it matters and
  * the fix. It changes nothing: what it tries, it rolls back.
  */
+import { setTimeout } from 'node:timers/promises';
 import { diagnose as diagnoseDatabase } from '../../../api/doctor/doctor.js';
 import {
   type Finding,
@@ -11,18 +12,59 @@ import {
   ok,
   problem,
 } from '../../../inspect/doctor/doctor.js';
+import { durationMs } from '../../../job/options/duration.js';
+import { isTransient } from '../../../postgres/connect/transient.js';
 import { type Call, EXIT } from '../../command.js';
+import { UsageError } from '../../failures.js';
 import { pasteable, plain } from '../../print/table.js';
 import type { Session } from '../../session.js';
 import { loadPackage } from './load-package.js';
 
-export async function run({ session, out }: Call): Promise<number> {
-  const findings = (await diagnose(session)).map((finding) => ({
+export async function run(call: Call): Promise<number> {
+  const { given, out, signal } = call;
+  if (!given.flag('watch')) {
+    if (given.text('every') !== undefined) throw new UsageError('--every goes with --watch.');
+    return show(call, await look(call));
+  }
+  const every = given.text('every');
+  const everyMs = every === undefined ? 10_000 : durationMs(every, '--every', { min: 1_000 });
+  const { stdout } = out.streams;
+  let exit: number = EXIT.ok;
+  while (!signal.aborted) {
+    try {
+      const findings = await look(call);
+      // What is well would hide the rest.
+      const shown = out.json ? findings : findings.filter(({ level }) => level !== 'ok');
+      if (stdout.isTTY && !out.json) stdout.write(CLEAR);
+      if (!out.json) await out.line(new Date().toISOString().replace(/\.\d+Z$/, 'Z'));
+      exit = await show(call, shown, findings);
+    } catch (error) {
+      if (!isTransient(error)) throw error;
+      exit = EXIT.unhealthy;
+      out.note(`${plain((error as Error).message)} Trying again.`);
+    }
+    await setTimeout(everyMs, undefined, { signal }).catch(() => undefined);
+  }
+  return exit;
+}
+
+/** The screen, from its first line. */
+const CLEAR = '\u001b[H\u001b[2J';
+
+async function look({ session }: Call): Promise<Finding[]> {
+  return (await diagnose(session)).map((finding) => ({
     ...finding,
     fix: finding.fix && pasteable(finding.fix, session.schema),
   }));
+}
+
+async function show(
+  { out }: Call,
+  shown: readonly Finding[],
+  findings: readonly Finding[] = shown,
+): Promise<number> {
   const problems = findings.filter(({ level }) => level === 'problem').length;
-  for (const finding of findings) await (out.json ? out.value(finding) : print(out, finding));
+  for (const finding of shown) await (out.json ? out.value(finding) : print(out, finding));
   const notes = findings.filter(({ level }) => level === 'note').length;
   out.note(
     problems + notes === 0

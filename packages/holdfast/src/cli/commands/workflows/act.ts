@@ -2,8 +2,11 @@
 import { cancelFor, retryAndHint, retryFrom } from '../../../api/act/acts.js';
 import { checkStep, signalRun, undoFor, withChildren } from '../../../api/act/workflows.js';
 import { showJob } from '../../../inspect/job/show.js';
+import { workflowTypes } from '../../../inspect/run/types.js';
 import { checkKey } from '../../../job/key.js';
 import { encodePayload } from '../../../job/payload.js';
+import type { Names } from '../../../postgres/names.js';
+import type { Executor } from '../../../postgres/queryable.js';
 import { actOptions } from '../../actor.js';
 import type { Call } from '../../command.js';
 import { Failure, UsageError } from '../../failures.js';
@@ -35,7 +38,17 @@ export async function runSignal({ args, given, session, out }: Call): Promise<vo
   const signal = { run, name, value: await jsonOf(value), key };
   const sent = await signalRun(session.pool, session.names(job.queue), signal, actOptions(given));
   await (out.json ? out.value({ id: run, queue: job.queue, signal: name, sent }) : out.line(run));
+  if (!(await session.read((db) => mayBeRun(db, session.names(job.queue), job.type))))
+    out.note(
+      `No worker has a body for "${job.type}": if it is no workflow, nothing takes the signal.`,
+    );
   if (!sent) out.note('A signal with this key was sent to it before; it was not sent again.');
+}
+
+/** Before the first worker starts, every type may be a workflow. */
+async function mayBeRun(db: Executor, names: Names, type: string): Promise<boolean> {
+  const known = await workflowTypes(db, names);
+  return known.length === 0 || known.some((one) => one.type === type);
 }
 
 function runsOf(call: Call): string[] {

@@ -2,8 +2,15 @@
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
 import { type HeldType, heldTypes, type IsolatedJob, isolatedJobs } from '../../fleet/held.js';
-import { keptIn, leakedIn } from '../../fleet/reports.js';
-import { isSilent, loadOf, numberOf, takes, type WorkerRow } from '../../fleet/workers.js';
+import { keptIn, leakedIn, queueLoadOf } from '../../fleet/reports.js';
+import {
+  isSilent,
+  type Load,
+  loadOf,
+  numberOf,
+  takes,
+  type WorkerRow,
+} from '../../fleet/workers.js';
 import type { ShownJob } from '../../job/show.js';
 import { firstFew, many, span } from '../../reading/words.js';
 
@@ -16,9 +23,11 @@ export interface AbleWorker {
   readonly jobs: number;
   /** By type, the longest held first. */
   readonly types: readonly HeldType[];
-  /** Handlers that run on with jobs that it has lost, by its last heartbeat, in all of its queues. */
+  /** Handlers that run on with jobs that it has lost, by its last heartbeat; of all its queues, if it does not say of which. */
   readonly lost: number;
   readonly suspect: IsolatedJob | null;
+  /** For so long all its handlers have been busy, and none has begun another job; null: it is not so, or it does not say. */
+  readonly fullMs: number | null;
 }
 
 /** Those that live and handle the job's type and version on its queue. */
@@ -44,26 +53,28 @@ export async function readAble(
   return workers.map((worker) => {
     const own = held.filter((one) => one.worker === worker.id);
     const total = own.find((one) => one.type === null);
-    const concurrency = numberOf(worker, 'concurrency');
+    const load = queueLoadOf(worker, names.queue);
+    const concurrency = load?.handlers ?? numberOf(worker, 'concurrency');
     const suspect = isolated.find((one) => one.worker === worker.id) ?? null;
     // Jobs of one key that came together run one after the other, in one handler.
     const running = (inRuns ? total?.keys : total?.jobs) ?? 0;
-    const lost = lostIn(worker);
+    const lost = lostIn(load ?? loadOf(worker));
     return {
       worker,
-      state: stateOf(worker, { concurrency, running, lost, suspect }),
+      state: stateOf(worker, { concurrency, running, lost, suspect, says: load !== null }),
       concurrency,
       jobs: total?.jobs ?? 0,
       types: own.filter((one) => one.type !== null),
       lost,
       suspect,
+      fullMs: load?.fullMs ?? null,
     };
   });
 }
 
 /** More handlers run than it holds jobs: the queue has taken the others from it. */
-function lostIn(worker: WorkerRow): number {
-  const { running, held } = loadOf(worker) ?? { running: 0, held: 0 };
+function lostIn(load: Load | null): number {
+  const { running, held } = load ?? { running: 0, held: 0 };
   return Math.max(0, running - held);
 }
 
@@ -72,6 +83,8 @@ interface Use {
   readonly running: number;
   readonly lost: number;
   readonly suspect: IsolatedJob | null;
+  /** It says which of its queues has lost them. */
+  readonly says: boolean;
 }
 
 function stateOf(worker: WorkerRow, has: Use): AbleWorker['state'] {
@@ -82,7 +95,7 @@ function stateOf(worker: WorkerRow, has: Use): AbleWorker['state'] {
   if (has.running >= has.concurrency) return 'busy';
   if (has.running + has.lost < has.concurrency) return 'free';
   // The lost ones may be of another queue, which has handlers of its own.
-  return Object.keys(worker.handles as object).length === 1 ? 'busy' : 'unsure';
+  return has.says || Object.keys(worker.handles as object).length === 1 ? 'busy' : 'unsure';
 }
 
 /** `, and 3 handlers of send_receipt run on in it although their jobs have left`, or nothing. */

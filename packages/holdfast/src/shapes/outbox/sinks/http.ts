@@ -19,7 +19,7 @@ export interface HttpSinkOptions {
   readonly source?: string;
   /** Facts in headers and data in the body (`binary`), or all in a JSON body (`structured`). Default `binary`. */
   readonly mode?: 'binary' | 'structured';
-  /** More headers, such as `authorization`; a function is called for each request. */
+  /** More headers, such as `authorization`; a function is called for each request. Default: none. */
   readonly headers?:
     | Readonly<Record<string, string>>
     | ((message: Message) => Readonly<Record<string, string>>);

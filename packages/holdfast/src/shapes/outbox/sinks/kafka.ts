@@ -6,7 +6,7 @@
 import { DeadLetter } from '../../../job/errors/errors.js';
 import { checkKnown, type Known } from '../../../job/options/known-options.js';
 import { headersOf, type Message } from '../message.js';
-import { type PublishOptions, type Sink, Unavailable } from '../sink.js';
+import { checkClient, type PublishOptions, type Sink, Unavailable } from '../sink.js';
 
 /** What the sink calls of a connected producer of `@confluentinc/kafka-javascript` (its KafkaJS API) or of `kafkajs`. */
 export interface KafkaProducerLike {
@@ -54,6 +54,7 @@ const OF_TOPIC = new Set([3, 5, 6, 19, 20, 29]);
  * relay(worker, events, kafkaSink(producer, { topic: 'shop.events' }));
  */
 export function kafkaSink(producer: KafkaProducerLike, options: KafkaSinkOptions = {}): Sink {
+  checkClient(producer, 'send', 'kafkaSink()', 'a connected producer');
   checkKnown(options, OPTIONS, 'kafkaSink()', 'No sink was made.');
   const { topic = 'events' } = options;
   const topicOf = typeof topic === 'function' ? topic : () => topic;

@@ -7,7 +7,7 @@ import { DeadLetter } from '../../../job/errors/errors.js';
 import { checkInteger } from '../../../job/job.js';
 import { checkKnown, type Known } from '../../../job/options/known-options.js';
 import { headersOf, type Message } from '../message.js';
-import { type PublishOptions, type Sink, Unavailable } from '../sink.js';
+import { checkClient, type PublishOptions, type Sink, Unavailable } from '../sink.js';
 
 /** What the sink calls of a `Connection` of `rabbitmq-client`. */
 export interface RabbitConnectionLike {
@@ -22,6 +22,19 @@ export interface RabbitPublisherLike {
   send(envelope: any, body: Buffer): Promise<void>;
   /** Tells of messages that no queue took. */
   on(event: 'basic.return', listener: (message: { messageId?: string }) => void): unknown;
+  /** Gives its channel back. */
+  close(): Promise<void>;
+}
+
+/** What `rabbitSink()` makes. */
+export interface RabbitSink extends Sink {
+  /**
+   * Gives its channel back, after the worker has stopped. `close()` of the connection waits for that.
+   * @example
+   * await worker.stop();
+   * await sink.close();
+   */
+  close(): Promise<void>;
 }
 
 /**
@@ -50,7 +63,8 @@ const OPTIONS = { exchange: true, routingKey: true, maxBytes: true } as const sa
 export function rabbitSink(
   connection: RabbitConnectionLike,
   options: RabbitSinkOptions = {},
-): Sink {
+): RabbitSink {
+  checkClient(connection, 'createPublisher', 'rabbitSink()', 'a Connection of rabbitmq-client');
   checkKnown(options, OPTIONS, 'rabbitSink()', 'No sink was made.');
   const { exchange = '', routingKey = ({ type }) => type } = options;
   const maxBytes = checkInteger(options.maxBytes ?? 16 * 1024 * 1024, 'maxBytes', 1, 2 ** 30);
@@ -62,6 +76,7 @@ export function rabbitSink(
   return {
     name: 'rabbitmq',
     target: routingKey,
+    close: () => publisher.close(),
     async publish(message: Message, _: PublishOptions): Promise<void> {
       const body = Buffer.from(JSON.stringify(message.data ?? null));
       if (body.length > maxBytes)

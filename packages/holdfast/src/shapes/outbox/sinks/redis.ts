@@ -7,7 +7,13 @@ import { checkInteger } from '../../../job/job.js';
 import { type Duration, durationMs } from '../../../job/options/duration.js';
 import { checkKnown, type Known } from '../../../job/options/known-options.js';
 import { headersOf, type Message } from '../message.js';
-import { type Accepted, type PublishOptions, type Sink, Unavailable } from '../sink.js';
+import {
+  type Accepted,
+  checkClient,
+  type PublishOptions,
+  type Sink,
+  Unavailable,
+} from '../sink.js';
 
 /** What the sink calls of a client, a pool or a cluster of `redis`. */
 export interface RedisLike {
@@ -57,6 +63,7 @@ const MAX_DEDUPE_MS = 30 * 86_400_000;
  * relay(worker, events, redisSink(redis, { stream: 'shop:events' }));
  */
 export function redisSink(client: RedisLike, options: RedisSinkOptions = {}): Sink {
+  checkClient(client, 'eval', 'redisSink()', 'a client of redis');
   checkKnown(options, OPTIONS, 'redisSink()', 'No sink was made.');
   const { stream = 'events', dedupe = '10m', maxLength } = options;
   const dedupeMs = durationMs(dedupe, 'dedupe', { min: 1_000, max: MAX_DEDUPE_MS });

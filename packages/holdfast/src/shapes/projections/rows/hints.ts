@@ -37,7 +37,9 @@ export const hintEvents = statement({
   columns: { sent: text },
 });
 
-/** Projectors look at once. */
-export async function hint(db: Executor, names: Names, word = ''): Promise<void> {
+const ACTED = 'acted';
+
+/** Projectors look at once for what an operator wants of them. Without a word it would be of events. */
+export async function hint(db: Executor, names: Names, word = ACTED): Promise<void> {
   await db.run(hintEvents, names, [word]);
 }

@@ -155,13 +155,11 @@ export async function drop(db: Executor, names: Names, id: number): Promise<void
 
 export const readCluster = statement({
   name: 'read_cluster_id',
-  text: `
-SELECT CASE WHEN has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')
-  THEN (SELECT s.system_identifier::text FROM pg_control_system() AS s) END AS cluster`,
+  text: 'SELECT holdfast.cluster_id() AS cluster',
   columns: { cluster: text.orNull },
 });
 
-/** Null: the role may not read it. */
+/** Null: the owner of the schema may not read it. */
 export async function clusterOf(db: Executor, names: Names): Promise<string | null> {
   return (await db.run(readCluster, names, []))[0]?.cluster ?? null;
 }

@@ -7,22 +7,23 @@ export const resumeStops = statement({
   name: 'resume_projection_stops',
   text: `
 WITH asked AS (
-  UPDATE holdfast.projection_stops AS s SET resume = true
+  UPDATE holdfast.projection_stops AS s SET resume = true, skip = $3::text IS NOT NULL
   FROM holdfast.projections AS p
   WHERE p.id = s.projection_id AND p.name = $1::text AND ($2::text IS NULL OR s.key = $2::text)
+    AND ($3::text IS NULL OR s.event_id = $3::text::uuid)
   RETURNING 1
 )
 SELECT count(*)::integer AS asked FROM asked`,
   columns: { asked: int4 },
 });
 
-/** Of all builds of it. `key` null: all keys. Returns how many go on. */
+/** Of all builds of it. `key` null: all keys; `skip`: those that stopped at this event, past it. Returns how many go on. */
 export async function askToResume(
   db: Executor,
   names: Names,
-  of: { readonly name: string; readonly key: string | null },
+  of: { readonly name: string; readonly key: string | null; readonly skip: string | null },
 ): Promise<number> {
-  return (await db.run(resumeStops, names, [of.name, of.key]))[0]?.asked ?? 0;
+  return (await db.run(resumeStops, names, [of.name, of.key, of.skip]))[0]?.asked ?? 0;
 }
 
 export const countLateEvents = statement({

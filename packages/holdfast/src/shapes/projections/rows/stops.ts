@@ -7,15 +7,26 @@ import type { SlicedEvent } from './page.js';
 export const readStops = statement({
   name: 'read_projection_stops',
   text: `
-SELECT s.key, s.resume FROM holdfast.projection_stops AS s
+SELECT s.key, s.resume, CASE WHEN s.skip THEN s.event_id::text END AS skip FROM holdfast.projection_stops AS s
 WHERE s.projection_id = $1::bigint AND s.shard = $2::integer`,
-  columns: { key: text, resume: bool },
+  columns: { key: text, resume: bool, skip: text.orNull },
 });
 
-/** The keys of a shard that stopped, and whether each is to go on. */
-export async function stopsOf(db: Executor, names: Names, projectionId: number, shard: number) {
+/** What was asked of a key that has stopped: to go on, and which event to pass over then. */
+export interface Wish {
+  readonly resume: boolean;
+  readonly skip: string | null;
+}
+
+/** The keys of a shard that stopped. */
+export async function stopsOf(
+  db: Executor,
+  names: Names,
+  projectionId: number,
+  shard: number,
+): Promise<Map<string, Wish>> {
   const rows = await db.run(readStops, names, [projectionId, shard]);
-  return new Map(rows.map(({ key, resume }) => [key, resume]));
+  return new Map(rows.map(({ key, resume, skip }) => [key, { resume, skip }]));
 }
 
 export const stopKey = statement({
@@ -24,7 +35,8 @@ export const stopKey = statement({
 INSERT INTO holdfast.projection_stops AS s (projection_id, shard, key, position, event_id, type, error)
 VALUES ($1::bigint, $2::integer, $3::text, $4::bigint, $5::uuid, $6::text, $7::text)
 ON CONFLICT (projection_id, shard, key) DO UPDATE
-SET position = excluded.position, event_id = excluded.event_id, type = excluded.type, error = excluded.error, resume = false
+SET position = excluded.position, event_id = excluded.event_id, type = excluded.type, error = excluded.error,
+  resume = false, skip = false
 RETURNING s.position`,
   columns: { position: int8 },
 });

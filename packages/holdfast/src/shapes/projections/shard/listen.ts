@@ -12,7 +12,10 @@ export interface ListenDeps {
   readonly names: Names;
   /** For pings, on another connection. */
   readonly other: Executor;
+  /** Events were appended. */
   readonly hinted: () => void;
+  /** An operator has acted, or notifications may have been missed. */
+  readonly changed: () => void;
   readonly reportError: (what: string, error: unknown) => void;
 }
 
@@ -30,9 +33,9 @@ export function listen(deps: ListenDeps): Hints & { stop(): Promise<void> } {
       if (held) await wantHints(db, names, true);
     },
     // What was written while nobody listened has sent nothing.
-    up: deps.hinted,
-    down: deps.hinted,
-    notified: deps.hinted,
+    up: deps.changed,
+    down: deps.changed,
+    notified: (_, word) => (word === '' ? deps.hinted() : deps.changed()),
     ping: (word) => hint(deps.other, names, word),
   });
   listener.start();

@@ -7,7 +7,7 @@ import { isTransient } from '../../../postgres/connect/transient.js';
 import type { LoggedEvent } from '../event.js';
 import type { Cursor } from '../rows/cursor.js';
 import { type Page, parked, type SlicedEvent } from '../rows/page.js';
-import { goOn, park, stop, unpark } from '../rows/stops.js';
+import { goOn, park, stop, unpark, type Wish } from '../rows/stops.js';
 import type { Shard, ShardDeps } from './deps.js';
 import { moving, Overtaken, type Writing } from './transaction.js';
 
@@ -34,7 +34,7 @@ export async function applyPage(
   shard: Shard,
   cursor: Cursor,
   page: Page,
-  stops: ReadonlyMap<string, boolean>,
+  stops: ReadonlyMap<string, Wish>,
 ): Promise<Applied> {
   const { events, until, untilTop } = page;
   const done = events.length < deps.projection.page;
@@ -90,12 +90,12 @@ async function applyAlone(
   }
 }
 
-/** Applies what a key has waiting, in order, until nothing waits or another event fails. */
+/** Applies what a key has waiting, in order, until nothing waits or another event fails; but `skip`, an event. */
 export async function resumeKey(
   deps: ShardDeps,
   shard: Shard,
   cursor: Cursor,
-  key: string,
+  { key, skip }: { readonly key: string; readonly skip: string | null },
 ): Promise<Cursor> {
   const { names, projection } = deps;
   const { projectionId } = shard;
@@ -103,9 +103,7 @@ export async function resumeKey(
     const { db } = writing;
     const of = { projectionId, key, stream: projection.log.name, most: projection.page };
     for (const { nth, event } of await parked(db, names, of)) {
-      if (!(await applyAlone(deps, shard, writing, event))) {
-        return;
-      }
+      if (event.id !== skip && !(await applyAlone(deps, shard, writing, event))) return;
       await unpark(db, names, { projectionId, key, nth });
     }
     await goOn(db, names, { projectionId, shard: shard.shard, key });

@@ -40,12 +40,14 @@ export function newSessions({ connection, names, pool, log }: SessionsDeps) {
     listening ??= listen({
       ...{ address: connection, channel, names, other, reportError },
       hinted: () => watch.hinted(),
+      changed: () => watch.changed(),
     });
   }
 
   async function stop(): Promise<void> {
     const was = listening;
     listening = null;
+    watch.changed();
     await was?.stop();
   }
 

@@ -1,9 +1,9 @@
 /** The form above the list of jobs. What it asks for becomes the address. */
 import { Field, Select } from '@holdfast/lab';
-import { Search } from '../parts/bits';
-import { stateText } from '../parts/format';
 import { snapshot } from '../state/live';
 import { go, query, withQuery } from '../state/route';
+import { Search } from './bits';
+import { stateText } from './format';
 
 const STATUSES = ['pending', 'processing', 'dead_letter', 'completed', 'cancelled', 'discarded'];
 const AGES: readonly [string, string][] = [
