@@ -100,6 +100,19 @@ test('a worker of which no group says what it is for is known by what it reports
   await run(`GRANT ${role('worker')} TO ${user}; DROP ROLE ${user}`);
 });
 
+test('who works in another schema of the database is not spoken of', async () => {
+  const user = `elsewhere_${process.pid}`;
+  await run(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+  const url = new URL(db.url);
+  [url.username, url.password] = [user, 'secret'];
+  const connectionString = url.toString();
+  const client = new pg.Client({ connectionString, application_name: 'holdfast keeper' });
+  await client.connect();
+  expect(await wrong()).toEqual([]);
+  await client.end();
+  await run(`DROP ROLE ${user}`);
+});
+
 test('what a worker was refused is said once, and not where the missing grant is', async () => {
   const denied = [{ said: 'permission denied for table webhook_log', what: 'prune of webhooks' }];
   const of = ['w1', 'w2'].map((id) => {

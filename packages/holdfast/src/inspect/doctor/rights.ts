@@ -4,7 +4,7 @@
  */
 import type { Executor } from '../../postgres/queryable.js';
 import { deniedIn } from '../fleet/reports.js';
-import { isLive, type WorkerRow } from '../fleet/workers.js';
+import type { WorkerRow } from '../fleet/workers.js';
 import {
   grantTexts,
   type MissingGrant,
@@ -51,7 +51,8 @@ export async function judgeRights(
   schema: string,
   workers: readonly WorkerRow[] = [],
 ): Promise<Finding[]> {
-  const live = workers.filter(isLive);
+  // Also those that are silent: without a right they may not even be able to send a heartbeat.
+  const live = workers.filter(({ status }) => status !== 'dead');
   const said = [...new Set(live.map(roleOf))].filter((role) => role !== null);
   const rows = await askRoles(db, schema, schema, said);
   const roles = workingRoles(rows, live);
@@ -125,6 +126,8 @@ function lacking(schema: string, of: Meant, rights: Rights) {
     queue === null || !rights.kept.includes(queue) || of.serves.includes(queue);
   const missing = rights.missing.filter(needs);
   if (missing.length === 0) return null;
+  // Who is connected and may not enter the schema works in another one.
+  if (!of.own && of.workers.length === 0 && missing.some(({ table }) => table === '')) return null;
   const who = `${of.group ? 'Role' : 'User'} ${rights.user}${membersOf(of)}`;
   return { of, finding: problemOf(schema, of.kind, { ...rights, missing }, who) };
 }
