@@ -130,6 +130,19 @@ test('what a worker was refused is said once, and not where the missing grant is
   ]);
 });
 
+test('what a worker was refused before it was granted is over', async () => {
+  const denied = [{ said: 'permission denied for table inbox_archive', what: 'settling' }];
+  const metadata = { databaseRole: members.worker.user, load: { denied } };
+  const worker = { id: 'w1', status: 'alive', silentMs: 0, handles: { inbox: { t: 1 } }, metadata };
+  const of = [worker as unknown as WorkerRow];
+  expect(await wrong(of)).toEqual([]);
+  await run(`REVOKE INSERT ON holdfast.inbox_archive FROM ${role('worker')}`);
+  const [found, ...more] = await wrong(of);
+  expect(found?.text).toMatch(/; worker w1\) lacks INSERT on holdfast\.inbox_archive\.$/);
+  expect(more).toEqual([]);
+  await run(found?.fix as string);
+});
+
 test('a live worker says as which role it is connected, also after a heartbeat', async () => {
   const { worker, events } = start(members.worker.hf, (w) => w.handle(job('t'), () => undefined), {
     heartbeat: '50ms',

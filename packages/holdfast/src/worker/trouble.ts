@@ -7,7 +7,7 @@ import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
 
 /** A refusal is told of for so long. */
-const TOLD_MS = 60_000;
+const TOLD_MS = 30_000;
 /** More tables than that are one right: that of the schema. */
 const MOST_DENIED = 5;
 const DENIED = '42501';

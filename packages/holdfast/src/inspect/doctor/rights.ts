@@ -7,6 +7,7 @@ import { deniedIn } from '../fleet/reports.js';
 import type { WorkerRow } from '../fleet/workers.js';
 import {
   grantTexts,
+  isNeeded,
   type MissingGrant,
   type Rights,
   type Role,
@@ -15,7 +16,7 @@ import {
   tableText,
 } from '../reading/rights.js';
 import { firstFew } from '../reading/words.js';
-import { askRoles, roleOf, type WorkingRole, workingRoles } from './cause/roles.js';
+import { askRoles, roleOf, servedBy, type WorkingRole, workingRoles } from './cause/roles.js';
 import { type Finding, ok, problem } from './doctor.js';
 
 const CHECK = 'rights';
@@ -80,6 +81,13 @@ function judgeDenied(live: readonly WorkerRow[], found: readonly Finding[]): Fin
     for (const one of deniedIn(worker)) {
       const object = /(\w+)\W*$/.exec(one.said)?.[1];
       if (object !== undefined && new RegExp(`\\b${object}\\b`).test(named)) continue;
+      // What was compared is known, and what a worker was refused before it was granted is over.
+      if (
+        object !== undefined &&
+        roleOf(worker) !== null &&
+        isNeeded('worker', object, servedBy(worker))
+      )
+        continue;
       const before = said.get(one.said) ?? { what: one.what, workers: [], role: roleOf(worker) };
       said.set(one.said, { ...before, workers: [...before.workers, worker.id] });
     }
