@@ -67,7 +67,7 @@ GRANT INSERT ON holdfast.event_log TO holdfast_producer;
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues TO holdfast_declarer;
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.schedules TO holdfast_declarer;
 -- Endpoints of webhooks. It writes secrets and reads none.
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints TO holdfast_declarer;
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints, holdfast.key_windows TO holdfast_declarer;
 GRANT INSERT, DELETE, SELECT (id, endpoint_id, kind, expires_at), UPDATE (expires_at) ON holdfast.webhook_secrets
   TO holdfast_declarer;
 GRANT SELECT, INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_declarer;
@@ -124,7 +124,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_effects TO holdfast_worke
 GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children TO holdfast_worker;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_suspend, holdfast.inbox_arrive, holdfast.inbox_wake_signalled TO holdfast_worker;
 -- Webhooks: it signs with the secrets, and writes the log.
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints, holdfast.webhook_secrets, holdfast.webhook_health
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints, holdfast.webhook_secrets, holdfast.webhook_health,
+  holdfast.key_windows
   TO holdfast_worker;
 GRANT SELECT, INSERT, DELETE ON holdfast.webhook_log TO holdfast_worker;
 -- Programs that update, cancel or retry leave their rows in the audit; who it was and when they cannot make up, and
@@ -145,7 +146,7 @@ GRANT EXECUTE ON FUNCTION holdfast.worker_register, holdfast.worker_heartbeat, h
 -- grant the other columns of inbox and inbox_archive by name instead.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter,
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter, holdfast.key_windows,
   holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children, holdfast.audit TO holdfast_viewer;
 -- Of webhooks everything but the secrets.
 GRANT SELECT ON holdfast.webhook_endpoints, holdfast.webhook_health, holdfast.webhook_log TO holdfast_viewer, holdfast_operator;
@@ -164,7 +165,7 @@ GRANT EXECUTE ON FUNCTION holdfast.inbox_held TO holdfast_viewer, holdfast_opera
 -- changes no table, no migration and no other setting of a queue.
 GRANT SELECT ON holdfast.migrations, holdfast.functions, holdfast.queues, holdfast.workers, holdfast.fleet, holdfast.inbox,
   holdfast.inbox_archive, holdfast.inbox_idempotency, holdfast.inbox_unique, holdfast.inbox_effects,
-  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter,
+  holdfast.inbox_claims, holdfast.schedules, holdfast.limits, holdfast.rates, holdfast.permits, holdfast.on_dead_letter, holdfast.key_windows,
   holdfast.inbox_steps, holdfast.inbox_signals, holdfast.inbox_children, holdfast.audit TO holdfast_operator;
 GRANT UPDATE (paused, paused_types, paused_keys) ON holdfast.queues TO holdfast_operator;
 -- Schedules are paused, resumed, run and deleted.
@@ -175,7 +176,7 @@ GRANT INSERT, UPDATE, DELETE ON holdfast.limits TO holdfast_operator;
 GRANT DELETE ON holdfast.rates TO holdfast_operator;
 GRANT EXECUTE ON FUNCTION holdfast.inbox_set_limit TO holdfast_operator;
 -- Endpoints of webhooks are made, changed, disabled, enabled and removed, and their secrets replaced, which it cannot read.
-GRANT INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints TO holdfast_operator;
+GRANT INSERT, UPDATE, DELETE ON holdfast.webhook_endpoints, holdfast.key_windows TO holdfast_operator;
 GRANT INSERT, DELETE, UPDATE (expires_at) ON holdfast.webhook_secrets TO holdfast_operator;
 GRANT INSERT, DELETE, UPDATE (failing_since, rests_until) ON holdfast.webhook_health TO holdfast_operator;
 -- To ask a worker to drain; the epoch of the fleet rises with it.

@@ -6,6 +6,7 @@ import { holdfast } from '../../packages/holdfast/dist/index.js';
 import { webhooks } from '../../packages/holdfast/dist/webhooks.js';
 import { measured, median, percentile } from '../statistics.mjs';
 import { now } from '../workflows/clock.mjs';
+import { barePosts } from './bare-posts.mjs';
 
 const RECEIVER = fileURLToPath(new URL('./receiver.mjs', import.meta.url));
 const quiet = {
@@ -58,7 +59,7 @@ async function sendAll(hooks, messages) {
     await Promise.all(messages.slice(from, from + 500).map((one) => hooks.send(one)));
 }
 
-/** A backlog to endpoints that answer after 5 ms, drained. */
+/** A backlog to endpoints that answer after 5 ms, drained: how many a second, and what each costs the worker's process. */
 async function throughput({ url, receivers, count, endpoints, concurrency }) {
   const { hf, hooks, worker } = await openHooks(url, 200);
   const ports = await receivers.ports(Array.from({ length: endpoints }, () => 5));
@@ -75,12 +76,14 @@ async function throughput({ url, receivers, count, endpoints, concurrency }) {
   await sendAll(hooks, messages);
   const { all } = await receivers.expect(count);
   const began = now();
+  const before = process.cpuUsage();
   const running = worker.run();
   const { at } = await all;
+  const { user, system } = process.cpuUsage(before);
   await worker.stop();
   await running;
   await hf.close();
-  return (count / (at - began)) * 1_000;
+  return { perSecond: (count / (at - began)) * 1_000, costUs: (user + system) / count };
 }
 
 /** A steady stream to a hundred endpoints, of which one may hang: how long the others' messages took, at the 99th part. */
@@ -113,18 +116,26 @@ async function others({ url, receivers, seconds, rate, hangs }) {
 export async function run({ fresh, size, rounds, figure, fact, say }) {
   const receivers = await startReceivers();
   try {
-    const [one, many, alone, beside] = [[], [], [], []];
+    const [bare, one, many, cost, alone, beside] = [[], [], [], [], [], []];
     const count = size(10_000, 2_000);
     for (let round = 0; round < rounds(3, 1); round++) {
       const drained = async (endpoints, concurrency) =>
         throughput({ url: await fresh(), receivers, count, endpoints, concurrency });
-      one.push(await drained(1, 100));
-      many.push(await drained(100, 5));
+      const [port] = await receivers.ports([5]);
+      bare.push(await barePosts(port, { count, atOnce: 100 }));
+      const toOne = await drained(1, 100);
+      one.push(toOne.perSecond);
+      cost.push(toOne.costUs);
+      many.push((await drained(100, 5)).perSecond);
       const stream = { receivers, seconds: size(15, 4), rate: 300 };
       alone.push(await others({ ...stream, url: await fresh(), hangs: false }));
       beside.push(await others({ ...stream, url: await fresh(), hangs: true }));
-      say(`webhooks: ${[one, many, alone, beside].map((all) => Math.round(all.at(-1))).join(' ')}`);
+      say(
+        `webhooks: ${[bare, one, cost, many, alone, beside].map((all) => Math.round(all.at(-1))).join(' ')}`,
+      );
     }
+    fact('shapes.webhooks_without_holdfast', `${measured(bare)} a second`);
+    fact('shapes.webhooks_processor', `${measured(cost)} µs of the worker's process for each`);
     fact('shapes.webhooks_to_hundred_endpoints', `${measured(many)} a second`);
     fact('shapes.webhooks_p99_alone', `${measured(alone)} ms`);
     fact('shapes.webhooks_p99_beside_a_hanging_one', `${measured(beside)} ms`);

@@ -1187,11 +1187,12 @@ CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[])
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-  queue holdfast.queues;
+  queue record;
   held  jsonb;
   mine  uuid[];
 BEGIN
-  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys,
+    EXISTS (SELECT FROM holdfast.key_windows AS w WHERE w.queue = 'inbox') AS windows INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
   SELECT array_agg(i.id) INTO mine
   FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
   WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);
@@ -1199,7 +1200,7 @@ BEGIN
   RETURN QUERY
   SELECT r.id
   FROM (
-    SELECT i.id, (queue.per_key - coalesce((held ->> concat('k', length(i.grp), ':', i.grp, i.partition_key))::integer, 0)) AS of_key, (CASE WHEN i.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', i.grp))::integer, 0) END) AS of_group,
+    SELECT i.id, (CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = i.partition_key), queue.per_key) ELSE queue.per_key END - coalesce((held ->> concat('k', length(i.grp), ':', i.grp, i.partition_key))::integer, 0)) AS of_key, (CASE WHEN i.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', i.grp))::integer, 0) END) AS of_group,
       row_number() OVER (PARTITION BY i.grp, i.partition_key ORDER BY i.id) AS in_key,
       row_number() OVER (PARTITION BY i.grp ORDER BY i.id) AS in_group
     FROM (
@@ -1508,7 +1509,8 @@ DECLARE
   mine    integer[];
   rounds  integer := 1;
 BEGIN
-  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys INTO queue FROM holdfast.queues AS q
+  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys,
+    EXISTS (SELECT FROM holdfast.key_windows AS w WHERE w.queue = 'inbox') AS windows INTO queue FROM holdfast.queues AS q
   WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
     AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
@@ -1531,7 +1533,7 @@ BEGIN
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
-  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL) THEN
+  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL OR queue.windows) THEN
     held := holdfast.inbox_turns_held(mine, NULL);
   END IF;
   IF walked.wanted >= most THEN
@@ -1609,7 +1611,7 @@ BEGIN
         CASE WHEN c.of_group IS NOT NULL THEN row_number() OVER (PARTITION BY c.grp ORDER BY c.n, c.nth) END AS in_group
       FROM (
         SELECT k.*, (CASE WHEN k.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', k.grp))::integer, 0) END) AS of_group,
-          generate_series(1, least(k.jobs, (queue.per_key - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
+          generate_series(1, least(k.jobs, (CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = k.key), queue.per_key) ELSE queue.per_key END - coalesce((held ->> concat('k', length(k.grp), ':', k.grp, k.key))::integer, 0)))) AS nth
         FROM unnest(buckets, groups, keys, jobs, ends) WITH ORDINALITY AS k(bucket, grp, key, jobs, ends, n)
         WHERE k.bucket = ANY (mine)
       ) AS c
@@ -1751,7 +1753,7 @@ BEGIN
       l.ready AND l.at <= now() AND l.nth <= k.room AS fits
     FROM (
       SELECT c.*, (CASE WHEN c.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', c.grp))::integer, 0) END) AS of_group,
-        least(most, (queue.per_key - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
+        least(most, (CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = c.key), queue.per_key) ELSE queue.per_key END - coalesce((held ->> concat('k', length(c.grp), ':', c.grp, c.key))::integer, 0)), c.part + c.weight * (rounds - 1)) AS room
       FROM unnest(buckets, groups, keys, weights, parts, from_ats, from_positions, reads) WITH ORDINALITY
         AS c(bucket, grp, key, weight, part, from_at, from_position, read, n)
       WHERE c.bucket = ANY (mine)
@@ -1828,11 +1830,11 @@ BEGIN
       types, versions, queue.paused_types, w.bucket, w.grp, w.key, w.at, w.position, until_buckets[w.stretch]) AS h ON true
     CROSS JOIN LATERAL (
       SELECT o.*, CASE WHEN h.key = ANY (queue.paused_keys) OR h.at > now() THEN 0
-        ELSE greatest(0, least(most - w.wanted, queue.per_key, o.of_group, o.part)) END AS room FROM (
-        SELECT k.weight, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group,
+        ELSE greatest(0, least(most - w.wanted, o.per_key, o.of_group, o.part)) END AS room FROM (
+        SELECT k.weight, k.per_key, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, (CASE WHEN h.grp <> '' THEN queue.per_group - coalesce((held ->> concat('g', h.grp))::integer, 0) END) AS of_group,
           CASE WHEN h.same THEN w.at ELSE '-infinity' END AS from_at, CASE WHEN h.same THEN w.position ELSE 0 END AS from_position
-        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight OFFSET 0) AS k
-        OFFSET 0 -- Without it, each of these would be computed again wherever it is used.
+        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
+          CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = h.key), queue.per_key) ELSE queue.per_key END AS per_key OFFSET 0) AS k OFFSET 0 -- Without it, each would be computed again wherever it is used.
       ) AS o OFFSET 0
     ) AS r
     CROSS JOIN LATERAL (
@@ -1840,12 +1842,12 @@ BEGIN
       SELECT ARRAY[h.place] AS places, 1 AS jobs, 1 AS read, false AS goes_on WHERE h.ready AND r.room = 1
       UNION ALL
       SELECT f.* FROM holdfast.inbox_turns_front(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
-        r.from_at, r.from_position, queue.per_key, r.room) AS f
+        r.from_at, r.from_position, r.per_key, r.room) AS f
       WHERE (h.ready AND r.room = 1) IS NOT TRUE
     ) AS f
     LEFT JOIN LATERAL (
       SELECT l.* FROM holdfast.inbox_turns_deep(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
-        r.from_at, r.from_position, queue.per_key, r.room, most_read - w.read_all) AS l
+        r.from_at, r.from_position, r.per_key, r.room, most_read - w.read_all) AS l
       WHERE f.goes_on OFFSET 0
     ) AS l ON true
     CROSS JOIN LATERAL (
@@ -4280,6 +4282,14 @@ CREATE TABLE holdfast.inbox_unique (
   CONSTRAINT inbox_unique_pkey PRIMARY KEY (type, key)
 ) WITH (autovacuum_vacuum_scale_factor=0.05);
 
+CREATE TABLE holdfast.key_windows (
+  queue text NOT NULL,
+  key text NOT NULL,
+  per_key integer NOT NULL,
+  CONSTRAINT key_windows_per_key_check CHECK (((per_key >= 1) AND (per_key <= 10000))),
+  CONSTRAINT key_windows_pkey PRIMARY KEY (queue, key)
+);
+
 CREATE TABLE holdfast.limits (
   id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
   queue text NOT NULL,
@@ -4743,7 +4753,7 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('queue-ordered', '676f5f
 INSERT INTO holdfast.functions (name, checksum) VALUES ('rate-keys', 'b80b647dba07d713');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('reject-stale-fence', '547e3c1f2df1bd94');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('retake-unique', '8fcc267eed7f7e87');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '3d046781e64d0a91');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('room', '58e3a8dfba09d3fc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('schedules-changed', 'a3ff9302e5ad5085');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('set-limit', 'b3ac695cc0b381a2');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('signal', 'af44d2ffdce0dd77');
@@ -4751,10 +4761,10 @@ INSERT INTO holdfast.functions (name, checksum) VALUES ('state-fits', '8ba5c72cf
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspects', '9ff2f5fe96fdef2e');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('suspend', '40b163e9960b650a');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('take-key', '0e764918541a0aa7');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '596da39375de22ab');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', 'd25ef0bab71f2160');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns', '089966be66d3bf54');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-choose', '1a094b5a4ccab34d');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-line', '1c0a8e6b351ed7e4');
-INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', 'e553c3b193deecae');
+INSERT INTO holdfast.functions (name, checksum) VALUES ('turns-walk', '11841ef234a681de');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake', 'cbeecafd3ede46cc');
 INSERT INTO holdfast.functions (name, checksum) VALUES ('wake-run', 'c1a58efcbb2c25a1');
 

@@ -42,6 +42,43 @@ test('endpoints are made, shown, tested, turned, given new secrets and removed; 
   });
   expect(verifies(to.received[1]!, rotated.out.trim())).toBe(true);
 
+  const set = (...options: string[]) => cli('set', id, ...options, '--reason', 'asked');
+  const headers = '{"Authorization": "Bearer hidden"}';
+  const changed = await set(
+    '--headers',
+    headers,
+    '--concurrency',
+    '7',
+    '--event',
+    'a',
+    '--event',
+    'order.*',
+  );
+  expect(changed).toMatchObject({ code: 0, out: `${id}\n`, err: '' });
+  const facts = await cli('show', id);
+  expect(facts.out).toMatch(
+    /events +a, order\.\*[\s\S]*headers +authorization\n[\s\S]*at once +7\n/,
+  );
+  const moved = await set('--to', `${to.url.replace('127.0.0.1', 'localhost')}`, '--rate', 'none');
+  expect(moved).toMatchObject({
+    code: 0,
+    err: expect.stringContaining('give them with --headers'),
+  });
+  expect(await set('--to', to.url, '--json')).toMatchObject({ code: 0 });
+  expect((await cli('show', id)).out).not.toMatch(/rate|headers/);
+  expect(facts.out + changed.out + moved.err).not.toContain('hidden');
+  for (const [options, why] of [
+    [[], 'Say what to change'],
+    [['--rate', '5'], '--rate is written N/TIME'],
+    [['--headers', '{hidden'], '--headers is not JSON; nothing was changed'],
+    [['--concurrency', '101'], 'concurrency'],
+    [['--to', 'ftp://x'], 'The URL'],
+  ] as const) {
+    const refused = await set(...options);
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining(why) });
+    expect(refused.err).not.toContain('hidden');
+  }
+
   expect(await cli('disable', id)).toMatchObject({ code: 0, out: `${id}\n` });
   const { deliveries } = await hooks.send({ tenant: 'acme', type: 'order.paid', data: 1 });
   await until('it is held', async () => (await hooks.endpoints.get(id)).held === 1);
@@ -65,8 +102,15 @@ test('endpoints are made, shown, tested, turned, given new secrets and removed; 
   expect((await cli('ls')).err).toContain('No endpoint matches.');
   const { acts } = await db.hf.audit();
   expect(acts.map(({ act }) => act).reverse()).toEqual([
-    ...['create_queue', 'create_queue', 'add_webhook', 'rotate_webhook', 'disable_webhook'],
-    ...['enable_webhook', 'retry', 'remove_webhook'],
+    ...['create_queue', 'create_queue', 'add_webhook', 'rotate_webhook', 'set_webhook'],
+    ...[
+      'set_webhook',
+      'set_webhook',
+      'disable_webhook',
+      'enable_webhook',
+      'retry',
+      'remove_webhook',
+    ],
   ]);
   expect(acts.find(({ act }) => act === 'rotate_webhook')).toMatchObject({ reason: 'leaked' });
 });

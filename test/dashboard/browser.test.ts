@@ -7,6 +7,7 @@ import { checkOptions, type DashboardOptions } from '../../packages/dashboard/sr
 import type { LabAct, LabHook } from '../../packages/dashboard/src/pages/live-lab.js';
 import { listen } from '../../packages/dashboard/src/serve.js';
 import { DeadLetter, holdfast, job, workflow } from '../../packages/holdfast/src/index.js';
+import { webhooks } from '../../packages/holdfast/src/shapes/webhooks/index.js';
 import { hasBrowser, NO_BROWSER } from '../../scripts/chromium.mjs';
 import { seriousFindings, testBrowser, wrongsOf } from '../support/browser.js';
 import { clearAll, plantArchived, plantJob, plantWorker } from '../support/cli-plant.js';
@@ -89,6 +90,29 @@ async function plantAll(): Promise<{ dead: string; later: string; done: string }
   return { dead, later, done };
 }
 
+const LONG_URL = `https://hooks.acme.example/v1/${'orders-and-parcels/'.repeat(6)}in`;
+
+/** Of an endpoint that fails. */
+async function plantEndpoint(): Promise<string> {
+  const { endpoints } = webhooks(db.hf, { queue: 'inbox' });
+  const { id } = await endpoints.create({
+    ...{ tenant: 'acme', url: LONG_URL, events: ['order.*', 'parcel.delivered'] },
+    ...{ headers: { authorization: 'Bearer x' }, rate: { limit: 100, per: '1m' } },
+  });
+  await db.rows(
+    `INSERT INTO holdfast.webhook_log (queue, endpoint_id, delivery_id, message_id, type, attempt, delivered, status, ms, answer, error)
+     SELECT 'inbox', $1, $1, 'msg_' || n, 'order.paid', n, n = 1, CASE n WHEN 1 THEN 204 WHEN 2 THEN 500 END, 40 * n,
+       CASE n WHEN 2 THEN '{"error":"no such order","trace":"' || repeat('0af7651916cd43dd', 12) || '"}' END,
+       CASE n WHEN 3 THEN 'no whole answer within 15000 ms' END
+     FROM generate_series(1, 3) AS n`,
+    [id],
+  );
+  await db.rows('UPDATE holdfast.webhook_health SET failing_since = now() WHERE endpoint_id = $1', [
+    id,
+  ]);
+  return id;
+}
+
 /** By screen: where it is, and a text that only live data brings. */
 const SCREENS: readonly [path: string, text: string][] = [
   ['', '1 dead letter in inbox waits for a person.'],
@@ -123,6 +147,7 @@ test('every screen shows what there is, is accessible in light and dark, and fit
   const { dead } = await plantAll();
   const [run] = await plantWaiting(db, { count: 1, forMs: 3_600_000, tag: 'vip' });
   await plantProjection(db, [{ key: 'order:13', error: 'Error: no price\n    at apply' }]);
+  const endpoint = await plantEndpoint();
   await db.hf.limits.set({ type: 'report' }, { concurrency: 2, rate: { limit: 5, per: '1m' } });
   await db.hf.pause('inbox', { actor: 'ada', type: 'report' });
   await db.hf.pause('inbox', { actor: 'ada' });
@@ -133,6 +158,8 @@ test('every screen shows what there is, is accessible in light and dark, and fit
   const more: typeof SCREENS = [
     [`jobs/${dead}`, '"orderId": 9182'],
     [`workflows/${run}`, 'waits for “approved”, gives up'],
+    ['webhooks', LONG_URL],
+    [`webhooks/${endpoint}`, 'no whole answer within 15000 ms'],
   ];
   for (const [path, text] of [...SCREENS, ...more]) {
     await page.goto(url + path);
@@ -149,7 +176,28 @@ test('every screen shows what there is, is accessible in light and dark, and fit
     if (wide > 390) found.push(`${path} is ${wide} px wide at 390`);
     await page.setViewportSize({ width: 1280, height: 900 });
   }
+  // The page of the endpoint is the last one.
+  await click(page, 'Change…');
+  found.push(...(await seriousFindings(page)));
   expect(found).toEqual([]);
+  await page.getByLabel('Requests at once').fill('20');
+  await page.getByLabel('Events').fill('order.paid, order.lost');
+  await page.getByLabel('Requests, at most').fill('');
+  await page.getByLabel('Headers, as JSON').fill('{by');
+  await click(page, 'Change it');
+  await says(page, 'The headers are no JSON object');
+  await page.getByLabel('Headers, as JSON').fill('');
+  await page.getByLabel('URL').fill('https://acme.example/');
+  await page.getByLabel('Why (kept in the audit)').fill('asked by the customer');
+  await click(page, 'Change it');
+  await says(page, 'The headers of the old origin are gone.');
+  await page.getByRole('heading', { name: 'https://acme.example/' }).waitFor();
+  expect(await webhooks(db.hf, { queue: 'inbox' }).endpoints.get(endpoint)).toMatchObject({
+    ...{ concurrency: 20, events: ['order.paid', 'order.lost'], rate: null, headers: [] },
+  });
+  expect((await db.hf.audit()).acts[0]).toMatchObject({
+    ...{ act: 'set_webhook', reason: 'asked by the customer' },
+  });
 });
 
 test('on a telephone the screen is seen in the navigation, and what one can do is in reach', async () => {

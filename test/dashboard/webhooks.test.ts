@@ -52,6 +52,25 @@ test('endpoints and what was sent to them are shown without secrets, and people 
     const { failed, waiting } = await hooks.endpoints.get(id);
     return failed + waiting === 0;
   });
+  const set = (changes: unknown) => act({ verb: 'set', changes, reason: 'asked' });
+  const changes = { events: ['order.*'], rate: { limit: 100, per: '1m' } };
+  expect((await set({ ...changes, headers: { 'x-a': 'Bearer hidden' } })).body).toEqual({
+    headers: ['x-a'],
+  });
+  expect((await seen()).endpoint).toMatchObject({
+    ...{ events: ['order.*'], headers: ['x-a'], rate: { limit: 100, perMs: 60_000, burst: 10 } },
+  });
+  expect(JSON.stringify([(await db.hf.audit()).acts, await seen()])).not.toContain('Bearer hidden');
+  // Another origin does not get them.
+  expect((await set({ url: 'https://other.example/' })).body).toEqual({ headers: [] });
+  for (const wrong of [
+    undefined,
+    [],
+    { tenant: 'eve' },
+    { url: 'file:///etc/passwd' },
+    { events: [] },
+  ])
+    expect((await set(wrong)).status).toBe(400);
   expect((await act({ verb: 'disable' })).body).toMatchObject({ state: 'disabled' });
   expect((await act({ verb: 'enable' })).body).toMatchObject({ state: 'active', replayed: 0 });
 
@@ -65,7 +84,8 @@ test('endpoints and what was sent to them are shown without secrets, and people 
     actor: 'eve',
     redact: () => '[hidden]',
   });
-  expect((await looks.post(`/api/webhooks/${id}/act`, { verb: 'rotate' })).status).toBe(403);
+  for (const body of [{ verb: 'rotate' }, { verb: 'set', changes }])
+    expect((await looks.post(`/api/webhooks/${id}/act`, body)).status).toBe(403);
   const { attempts } = await seen(looks);
   expect(attempts.map(({ answer }: { answer: unknown }) => answer)).toContain('[hidden]');
   const { acts } = await db.hf.audit();
@@ -73,8 +93,8 @@ test('endpoints and what was sent to them are shown without secrets, and people 
     ...[
       ['enable_webhook', 'ada'],
       ['disable_webhook', 'ada'],
-      ['retry', 'ada'],
+      ['set_webhook', 'ada'],
     ],
-    ['rotate_webhook', 'ada'],
+    ['set_webhook', 'ada'],
   ]);
 });

@@ -60,7 +60,7 @@ import { checkSameDatabase } from './postgres/connect/same-database.js';
 import type { Logger } from './postgres/log/log.js';
 import { loggerOf } from './postgres/log/logger-of.js';
 import { checkQueueName, checkSchemaName } from './postgres/names.js';
-import type { Queryable } from './postgres/queryable.js';
+import type { Executor, Queryable } from './postgres/queryable.js';
 import { type MigrationState, migrate, migrationStates, pendingSql } from './schema/migrate.js';
 import { Tracing } from './tracing/tracing.js';
 import type { WorkerEvent } from './worker/events.js';
@@ -83,6 +83,8 @@ export interface HoldfastParts {
   readonly pooler: boolean;
   /** The pool of handlers' transactions. */
   readonly pool: () => pg.Pool;
+  /** Statements outside of any transaction. None waits for a lock for ever. */
+  readonly outside: () => Promise<Executor>;
   /** `work` is done by `close`. */
   readonly onClose: (work: () => Promise<void>) => void;
 }
@@ -278,7 +280,7 @@ export function holdfast(options: HoldfastOptions = {}): Holdfast {
     [Symbol.asyncDispose]: close,
   };
   parts.set(hf, {
-    ...{ connection: address, schema, log, maxPayloadBytes, pool },
+    ...{ connection: address, schema, log, maxPayloadBytes, pool, outside },
     pooler: options.pooler === true,
     onClose: (work) => void onClose.push(work),
   });

@@ -51,9 +51,8 @@ export const webhook: Read = async (context, { params, query }) => {
     const endpoint = await webhookEndpoint(db, names, id);
     if (!endpoint)
       throw new HoldfastError('ENDPOINT_UNKNOWN', `There is no webhook endpoint ${id}.`);
-    const { ordered } = endpoint;
-    const where = ordered ? access.names(`${queue}_ordered`) : names;
-    const counts = await webhookCount(db, where, { id, ordered }, COUNTED);
+    const where = endpoint.ordered ? access.names(`${queue}_ordered`) : names;
+    const counts = await webhookCount(db, where, id, COUNTED);
     const before = /^\d{1,18}$/.exec(query.get('after') ?? '')?.[0] ?? null;
     const of = { endpoint: id, message: null, delivered: null, before, limit: ATTEMPTS + 1 };
     const found = await webhookAttempts(db, names, of);

@@ -1,5 +1,5 @@
 /** Small parts that the screens share, beside those of the lab. All text is text. */
-import { Button, following } from '@holdfast/lab';
+import { Button, Field, following } from '@holdfast/lab';
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Asked } from '../state/api';
@@ -107,6 +107,18 @@ export function textsOf(event: Event): (name: string) => string {
   const form = new FormData(event.currentTarget as HTMLFormElement);
   return (name) => String(form.get(name) ?? '').trim();
 }
+
+/** A field for a whole number of at least 1. */
+export const Count = (props: {
+  label: string;
+  name: string;
+  value?: number | null | undefined;
+}) => (
+  <Field
+    {...{ class: 'field grow', label: props.label, name: props.name, type: 'number', min: 1 }}
+    defaultValue={props.value ?? ''}
+  />
+);
 
 /** A form that is filled from the address and becomes the next one. A choice in it is a search. */
 export const Search = (props: {

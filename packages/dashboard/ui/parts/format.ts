@@ -41,3 +41,17 @@ export const firstLine = (text: string | null) => (text ?? '').split('\n', 1)[0]
 export const pretty = (value: unknown) => JSON.stringify(value, null, 2) ?? 'null';
 
 export const stateText = (status: string) => status.replace('_', ' ');
+
+const TYPED: readonly [string, number][] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+  ['ms', 1],
+];
+
+/** As it is typed: `1m`. */
+export function duration(ms: number): string {
+  const [unit, size] = TYPED.find(([, one]) => ms % one === 0) as [string, number];
+  return `${ms / size}${unit}`;
+}

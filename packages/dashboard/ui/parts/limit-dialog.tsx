@@ -3,28 +3,8 @@ import { Button, Field, Select } from '@holdfast/lab';
 import { useState } from 'preact/hooks';
 import type { SeenLimit } from '../../src/read/limits.js';
 import { send } from '../state/act';
-import { Dialog, Failed, textsOf } from './bits';
-
-const UNITS: readonly [string, number][] = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1_000],
-  ['ms', 1],
-];
-
-/** As it is typed: `1m`. */
-function duration(ms: number): string {
-  const [unit, size] = UNITS.find(([, one]) => ms % one === 0) as [string, number];
-  return `${ms / size}${unit}`;
-}
-
-const Count = (props: { label: string; name: string; value?: number | null | undefined }) => (
-  <Field
-    {...{ class: 'field grow', label: props.label, name: props.name, type: 'number', min: 1 }}
-    defaultValue={props.value ?? ''}
-  />
-);
+import { Count, Dialog, Failed, textsOf } from './bits';
+import { duration } from './format';
 
 interface Props {
   /** Null: a new one. */

@@ -2,6 +2,7 @@
 import { Button, Field, Select, Table } from '@holdfast/lab';
 import { useState } from 'preact/hooks';
 import { Confirm, Dialog, Link, Pages, Search, Shown, Status, Title, When } from '../parts/bits';
+import { EndpointDialog } from '../parts/endpoint-dialog';
 import { count, span } from '../parts/format';
 import { send } from '../state/act';
 import { useAsked } from '../state/api';
@@ -9,7 +10,7 @@ import { write } from '../state/live';
 import { go, query, withQuery } from '../state/route';
 import type { SeenAttempt, SeenEndpoint, WebhookAnswer, WebhooksAnswer } from '../state/wire';
 
-const HEAD = ['Endpoint', 'Tenant', 'Events', 'State', 'Since'];
+const HEAD = ['Endpoint', 'State', 'Since', 'Tenant', 'Events'];
 const NONE = 'No endpoint matches. Programs make them with webhooks(hf).endpoints.create().';
 
 /** A disabled one holds its deliveries; one that only fails will be. */
@@ -54,16 +55,18 @@ export function Webhooks() {
             <Table label="Endpoints" head={HEAD} empty={NONE}>
               {endpoints.map((one) => (
                 <tr key={one.id}>
-                  <th scope="row">
+                  <th scope="row" class="name">
                     <Link to={`webhooks/${one.id}`}>{one.url}</Link>
                   </th>
-                  <td>{one.tenant}</td>
-                  <td>{one.events.join(', ')}</td>
                   <td>
                     <State of={one} />
                   </td>
                   <td>
                     <When at={one.failingSince ?? one.stateAt} />
+                  </td>
+                  <td class="key">{one.tenant}</td>
+                  <td class="key" title={one.events.join(', ')}>
+                    {one.events.join(', ')}
                   </td>
                 </tr>
               ))}
@@ -98,7 +101,7 @@ function Facts({ of, counts }: { of: SeenEndpoint; counts: WebhookAnswer['counts
       <div>
         <dt>State</dt>
         <dd>
-          <State of={of} /> <When at={of.failingSince ?? of.stateAt} />
+          <State of={of} /> since <When at={of.failingSince ?? of.stateAt} />
         </dd>
       </div>
       {facts.map(
@@ -126,7 +129,7 @@ const Secret = ({ secret, onClose }: { secret: string; onClose: () => void }) =>
 );
 
 function Acts({ of }: { of: SeenEndpoint }) {
-  const [asks, setAsks] = useState<'disable' | 'rotate' | null>(null);
+  const [asks, setAsks] = useState<'change' | 'disable' | 'rotate' | null>(null);
   const [secret, setSecret] = useState<string | null>(null);
   const path = `api/webhooks/${of.id}/act`;
   const rotate = () =>
@@ -146,13 +149,15 @@ function Acts({ of }: { of: SeenEndpoint }) {
   return (
     <div class="row">
       <Button onClick={test}>Send a test</Button>
+      <Button onClick={() => setAsks('change')}>Change…</Button>
       {of.state === 'disabled' ? (
         <Button onClick={enable}>Enable</Button>
       ) : (
         <Button onClick={() => setAsks('disable')}>Disable…</Button>
       )}
       <Button onClick={() => setAsks('rotate')}>New secret…</Button>
-      {asks && (
+      {asks === 'change' && <EndpointDialog of={of} onClose={() => setAsks(null)} />}
+      {asks && asks !== 'change' && (
         <Confirm
           title={asks === 'disable' ? 'Disable the endpoint?' : 'Give it a new secret?'}
           keep="Leave it"
@@ -183,16 +188,16 @@ function Attempt({ of, endpoint }: { of: SeenAttempt; endpoint: string }) {
       <td>
         <When at={of.at} />
       </td>
-      <th scope="row">
-        <Link to={`jobs/${of.delivery}`}>{of.type}</Link>
-      </th>
-      <td>{count(of.attempt)}</td>
       <td>
         <Status
           of={of.delivered ? 'completed' : 'dead_letter'}
           name={of.status === null ? 'no answer' : String(of.status)}
         />
       </td>
+      <th scope="row">
+        <Link to={`jobs/${of.delivery}`}>{of.type}</Link>
+      </th>
+      <td>{count(of.attempt)}</td>
       <td>{span(of.ms)}</td>
       <td>
         {of.error}
@@ -205,7 +210,7 @@ function Attempt({ of, endpoint }: { of: SeenAttempt; endpoint: string }) {
       </td>
       {write.value && (
         <td>
-          <Button onClick={resend} aria-label={`Send ${of.type} again`}>
+          <Button onClick={resend} aria-label={`Resend ${of.type}`}>
             Resend
           </Button>
         </td>
@@ -214,7 +219,7 @@ function Attempt({ of, endpoint }: { of: SeenAttempt; endpoint: string }) {
   );
 }
 
-const ATTEMPTS = ['At', 'Event', 'Attempt', 'Answered', 'Took', 'What it said'];
+const ATTEMPTS = ['At', 'Answered', 'Event', 'Attempt', 'Took', 'What it said'];
 
 export function WebhookScreen({ id }: { id: string }) {
   const after = query.value.get('after');
@@ -225,7 +230,7 @@ export function WebhookScreen({ id }: { id: string }) {
         <>
           <Title aside={write.value && <Acts of={endpoint} />}>{endpoint.url}</Title>
           <Facts of={endpoint} counts={counts} />
-          <h2>Attempts</h2>
+          <h2 class="part">Attempts</h2>
           <Table
             label="Attempts"
             head={write.value ? [...ATTEMPTS, 'Acts'] : ATTEMPTS}

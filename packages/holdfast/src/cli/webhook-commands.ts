@@ -32,9 +32,24 @@ export const WEBHOOK_COMMANDS: readonly Command[] = [
       ordered: flag('one at a time, in the order in which they were sent'),
       concurrency: text('N', 'so many requests at once; default 5'),
       rate: text('N/TIME', 'so many requests in a time, such as 100/1m'),
+      headers: text('JSON', 'headers of its requests; - for stdin'),
       ...ACT,
     },
     load: async () => (await endpoints()).runAdd,
+  }),
+  command('webhooks set ID', 'change an endpoint; what is not given stays', {
+    detail:
+      'Another origin (scheme, host or port) drops the headers of the old one, unless --headers is given too. ' +
+      'Order cannot be changed.',
+    options: {
+      to: text('URL', 'where its webhooks go; those that wait go there too'),
+      event: texts('PATTERN', 'order.paid, order.* or *; may be repeated; all that it wants'),
+      headers: text('JSON', 'all of its headers, {} for none; - for stdin'),
+      concurrency: text('N', 'so many requests at once'),
+      rate: text('N/TIME', 'so many requests in a time, such as 100/1m, or none'),
+      ...ACT,
+    },
+    load: async () => (await endpoints()).runSet,
   }),
   command('webhooks disable ID', 'hold its deliveries until it is enabled', {
     options: ACT,

@@ -15,7 +15,7 @@ const QUEUE_PATTERN = /^[a-z][a-z0-9_]{0,39}$/;
 /** Tables and types that are the schema's own, and the endings of a queue's side tables. */
 const TABLES = [
   ...['workers', 'queues', 'migrations', 'functions', 'fleet', 'audit', 'schedules'],
-  ...['limits', 'rates', 'permits', 'on_dead_letter'],
+  ...['limits', 'rates', 'permits', 'on_dead_letter', 'key_windows'],
   ...['webhook_endpoints', 'webhook_secrets', 'webhook_health', 'webhook_log'],
   ...['event_log', 'projections', 'projection_cursors', 'projection_stops', 'projection_parked'],
 ];

@@ -46,6 +46,7 @@ DROP FUNCTION IF EXISTS ${functionNames()
 DELETE FROM holdfast.rates AS r USING holdfast.limits AS l WHERE l.id = r.limit_id AND l.queue = 'inbox';
 DELETE FROM holdfast.limits WHERE queue = 'inbox';
 DELETE FROM holdfast.on_dead_letter WHERE queue = 'inbox';
+DELETE FROM holdfast.key_windows WHERE queue = 'inbox';
 DELETE FROM holdfast.queues WHERE name = 'inbox'`;
 
 /** What goes with a queue. */

@@ -77,7 +77,8 @@ export function laterRuns(situation: Situation): Reason | null {
 
 export function keyFull(situation: Situation): Reason | null {
   const { job, queue, window } = situation;
-  if (!window || queue.perKey === null || window.keyJobs < queue.perKey) return null;
+  const perKey = window?.own ?? queue.perKey;
+  if (!window || perKey === null || window.keyJobs < perKey) return null;
   const longest =
     window.longest === null
       ? ''
@@ -86,8 +87,11 @@ export function keyFull(situation: Situation): Reason | null {
     code: 'key_full',
     text:
       `${many(window.keyJobs, 'job')} of its key ${job.partitionKey} ${window.keyJobs === 1 ? 'is' : 'are'} in the hands of workers, and the queue ` +
-      `"${queue.name}" allows ${queue.perKey} at once (perKey).${longest}${lineOf(window)}`,
-    fix: `Wait, or allow more: holdfast queues set ${queue.name} --per-key ${queue.perKey + 1}`,
+      `"${queue.name}" allows ${perKey} at once (perKey).${longest}${lineOf(window)}`,
+    fix:
+      window.own === null
+        ? `Wait, or allow more: holdfast queues set ${queue.name} --per-key ${perKey + 1}`
+        : `Wait, or allow more: holdfast webhooks set ${job.partitionKey} --queue ${queue.name} --concurrency ${perKey + 1}`,
   };
 }
 

@@ -77,7 +77,8 @@ export const waitingByKey = statement({
     ) AS i`,
     `
     WHEN q.ordering <> 'turns' AND j.nth > 1 THEN 'key_held'
-    WHEN j.of_key >= q.per_key THEN 'key_full'
+    WHEN j.of_key >= coalesce((SELECT w.per_key FROM holdfast.key_windows AS w
+      WHERE w.queue = 'inbox' AND w.key = j.partition_key), q.per_key) THEN 'key_full'
     WHEN j.group_key IS NOT NULL AND j.of_group >= q.per_group THEN 'group_full'`,
   ),
   columns: COLUMNS,

@@ -40,7 +40,7 @@ const LOOK: readonly Need[] = [
   ...[on('workers', 'SELECT', 'status'), on('fleet', 'SELECT', 'epoch')],
   on('schedules', 'SELECT', 'name'),
   ...[on('limits', 'SELECT', 'queue'), on('rates', 'SELECT', 'key')],
-  on('permits', 'SELECT', 'held'),
+  ...[on('permits', 'SELECT', 'held'), on('key_windows', 'SELECT', 'per_key')],
   ...callOfQueue('_held'),
   ...[see('', 'status'), see('_claims', 'jobs'), see('_archive', 'status')],
   ...[see('_steps', 'run_id'), see('_signals', 'run_id')],

@@ -52,6 +52,7 @@ export type HoldfastErrorCode =
   | 'SCHEDULE_TAKEN'
   | 'LIMIT_UNKNOWN'
   | 'ENDPOINT_UNKNOWN'
+  | 'ENDPOINTS_FULL'
   | 'RUN_GONE'
   | 'SIGNAL_UNKNOWN'
   | 'STEP_NAMED_TWICE'

@@ -1,12 +1,20 @@
 /**
  * Migration 11: webhooks. Endpoints, their secrets, how they fare, and what was sent to them. The deliveries themselves are
- * jobs.
+ * jobs, and an endpoint is a key with a window of its own.
  *
  * Locks: none, the tables are new.
  */
 import type { Migration } from '../migration.js';
 
 const common = `
+-- Keys of a queue with turns that have a window of their own. The others have per_key of the queue.
+CREATE TABLE holdfast.key_windows (
+  queue   text NOT NULL,
+  key     text NOT NULL,
+  per_key integer NOT NULL CHECK (per_key BETWEEN 1 AND 10000),
+  PRIMARY KEY (queue, key)
+);
+
 -- Where webhooks go. One queue's deliveries go to its endpoints only.
 CREATE TABLE holdfast.webhook_endpoints (
   id           uuid PRIMARY KEY,

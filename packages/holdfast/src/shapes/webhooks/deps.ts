@@ -6,6 +6,7 @@ import { isId } from '../../job/id.js';
 import { type JobDefinition, job } from '../../job/job.js';
 import type { Logger } from '../../postgres/log/log.js';
 import type { Names } from '../../postgres/names.js';
+import type { Executor } from '../../postgres/queryable.js';
 import type { Settings } from './options.js';
 
 /** The payload of a delivery. Neither the URL nor a secret: they are read when it is sent. */
@@ -58,6 +59,8 @@ export interface Deps {
   readonly deliver: DeliveryJob;
   readonly deliverInOrder: DeliveryJob;
   readonly pool: () => pg.Pool;
+  /** Statements outside of any transaction, prepared where that is possible. */
+  readonly outside: () => Promise<Executor>;
 }
 
 /** The retry schedule is the handler's; this is only how many attempts there are. */

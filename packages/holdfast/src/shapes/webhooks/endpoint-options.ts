@@ -57,6 +57,9 @@ export function checkOwner(call: EndpointOwner): void {
   if ('tenant' in call) checkKey(call.tenant, 'tenant', 'nothing was done');
 }
 
+/** Requests to an endpoint at once. */
+export const DEFAULT_CONCURRENCY = 5;
+
 const CHANGES = {
   ...{ url: true, events: true, headers: true, concurrency: true, rate: true },
 } as const satisfies Known<EndpointChanges>;
@@ -182,7 +185,7 @@ export function checkEndpoint(
     );
   return {
     endpoint: {
-      ...{ events: ['*'], header_names: [], concurrency: isOrdered ? 1 : 5 },
+      ...{ events: ['*'], header_names: [], concurrency: isOrdered ? 1 : DEFAULT_CONCURRENCY },
       ...{ rate_limit: null, rate_ms: null, rate_burst: null, url: '' },
       ...changes,
       tenant: checkKey(tenant, 'tenant', 'no endpoint was made; use a short text such as "acme"'),

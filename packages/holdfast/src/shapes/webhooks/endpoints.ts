@@ -6,17 +6,29 @@
 import { ask } from '../../api/access.js';
 import { actIn, recordOf } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
-import { HoldfastError } from '../../job/errors/holdfast-error.js';
+import { HoldfastError, shown as quoted } from '../../job/errors/holdfast-error.js';
 import { checkInteger } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
-import { type Duration, durationMs } from '../../job/options/duration.js';
+import { durationMs } from '../../job/options/duration.js';
 import { checkChoice, checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
 import { uuidv7 } from '../../job/uuid.js';
 import type { ActName } from '../../operate/audit.js';
-import { ACT_OPTIONS, type ActOptions, checkActOptions } from '../../operate/options.js';
-import type { Executor, Transaction } from '../../postgres/queryable.js';
+import { ACT_OPTIONS, checkActOptions } from '../../operate/options.js';
+import type { Executor } from '../../postgres/queryable.js';
 import { checkSecret, newSecret } from './deliver/sign.js';
 import type { Deps } from './deps.js';
+import type {
+  EnableCall,
+  EnabledEndpoint,
+  EndpointAct,
+  EndpointCall,
+  EndpointSecret,
+  Endpoints,
+  EndpointsPage,
+  EndpointsRequest,
+  RemovedEndpoint,
+  RotateCall,
+} from './endpoint-methods.js';
 import {
   checkChanges,
   checkEndpoint,
@@ -28,50 +40,10 @@ import {
   movedFrom,
 } from './endpoint-options.js';
 import { cancelAll, queueOf, replay } from './moves.js';
-import { count } from './rows/deliveries.js';
+import { count, hintEndpoint } from './rows/deliveries.js';
 import * as rows from './rows/endpoints.js';
 import { rotate } from './rows/secrets.js';
-import {
-  type Endpoint,
-  type EndpointState,
-  endpointView,
-  type WaitingDeliveries,
-} from './views.js';
-
-/** What `endpoints.create()` takes beside. */
-export interface EndpointCall extends ActOptions {
-  /** Your transaction. Default: one of its own. */
-  readonly tx?: Transaction;
-}
-
-/** What acts on an endpoint take. */
-export interface EndpointAct extends EndpointCall, EndpointOwner {}
-
-/** Which endpoints are listed. */
-export interface EndpointsRequest {
-  /** Only those of this tenant. Default: all. */
-  readonly tenant?: string;
-  /** Only those in this state. Default: all. */
-  readonly state?: EndpointState;
-  /** After this one: `next` of the page before. Default: from the first on. */
-  readonly after?: string;
-  /** At most so many, up to 1,000. Default 100. */
-  readonly limit?: number;
-}
-
-/** A page of endpoints. */
-export interface EndpointsPage {
-  /** The endpoints, the oldest first. */
-  readonly endpoints: readonly Endpoint[];
-  /** For `after` of the next page; null: there are no more. */
-  readonly next: string | null;
-}
-
-/** A signing secret, which is told this once. */
-export interface EndpointSecret {
-  /** `whsec_` and base64, for the receiver. */
-  readonly secret: string;
-}
+import { type Endpoint, endpointView, type WaitingDeliveries } from './views.js';
 
 const CALL = { ...ACT_OPTIONS, tx: true } as const satisfies Known<EndpointCall>;
 const REQUEST = {
@@ -88,7 +60,14 @@ export const unknownEndpoint = (id: string) =>
     `There is no webhook endpoint ${id}; nothing was done. List those that there are with endpoints.list().`,
   );
 
-export function endpoints(deps: Deps) {
+const tooMany = (tenant: string, most: number) =>
+  new HoldfastError(
+    'ENDPOINTS_FULL',
+    `The tenant ${quoted(tenant)} has ${most} endpoints of webhooks, as many as it may have; no endpoint was made. ` +
+      'Remove one, or raise maxEndpoints of webhooks().',
+  );
+
+export function endpoints(deps: Deps): Endpoints {
   const { access, names, settings } = deps;
   const { guard } = settings;
 
@@ -120,10 +99,6 @@ export function endpoints(deps: Deps) {
   }
 
   return {
-    /**
-     * Makes an endpoint. Its secret is returned here and by `rotate()`, and never again.
-     * @example const { id, secret } = await hooks.endpoints.create({ tenant: 'acme', url: 'https://acme.example/hooks' });
-     */
     async create(
       endpoint: EndpointOptions,
       call: EndpointCall = {},
@@ -135,17 +110,16 @@ export function endpoints(deps: Deps) {
         endpoint.secret === undefined ? newSecret() : checkSecret(endpoint.secret, undone);
       const id = uuidv7();
       return actIn(access, call, async (db) => {
-        await rows.add(db, names, { id, ...checked.endpoint }, secret, checked.headers);
+        const { headers } = checked;
+        const most = settings.maxEndpoints;
+        const added = { id, ...checked.endpoint };
+        if (!(await rows.add(db, names, added, { secret, headers, most })))
+          throw tooMany(endpoint.tenant, most);
         await record(db, 'add_webhook', id, call);
         return { ...(await shown(db, id)), secret };
       });
     },
 
-    /**
-     * Changes an endpoint. What you leave out stays as it is, but another origin does not get the
-     * headers of the old one. Deliveries that wait go to the new URL.
-     * @example await hooks.endpoints.update(acme.id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
-     */
     async update(id: string, changes: EndpointChanges, call: EndpointAct = {}): Promise<Endpoint> {
       checkAct(id, call, 'update');
       const checked = checkChanges(changes, guard);
@@ -160,14 +134,12 @@ export function endpoints(deps: Deps) {
         const { changes: columns, headers } = movedFrom(before.url, checked);
         await rows.change(db, names, id, columns, headers);
         await record(db, 'set_webhook', id, call);
+        // It may have room for more now.
+        if (columns.concurrency !== undefined) await hintEndpoint(db, names, id);
         return shown(db, id);
       });
     },
 
-    /**
-     * Lists endpoints, without their secrets.
-     * @example const { endpoints } = await hooks.endpoints.list({ tenant: 'acme' });
-     */
     async list(request: EndpointsRequest = {}): Promise<EndpointsPage> {
       checkKnown(request, REQUEST, 'endpoints.list()', 'Nothing was read.');
       const { tenant, after, state, limit = 100 } = request;
@@ -184,36 +156,18 @@ export function endpoints(deps: Deps) {
       return { endpoints: page, next: found.length > most ? (page.at(-1)?.id ?? null) : null };
     },
 
-    /**
-     * An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there.
-     * @example const { state, waiting } = await hooks.endpoints.get(acme.id, { tenant: 'acme' });
-     */
     async get(id: string, owner: EndpointOwner = {}): Promise<Endpoint & WaitingDeliveries> {
       checkKnown(owner, { tenant: true }, 'endpoints.get()', 'Nothing was read.');
       checkOwner(owner);
       checkEndpointId(id);
       return ask(access, async (db) => {
         const endpoint = await shown(db, id, owner);
-        const { ordered } = endpoint;
-        const counts = await count(db, queueOf(deps, endpoint), { id, ordered }, COUNTED);
+        const counts = await count(db, queueOf(deps, endpoint), id, COUNTED);
         return { ...endpoint, ...counts };
       });
     },
 
-    /**
-     * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too; with 0 they
-     * are signed with the new one only, as for a secret that has leaked.
-     * @example const { secret } = await hooks.endpoints.rotate(acme.id, { overlap: '7d' });
-     */
-    async rotate(
-      id: string,
-      call: EndpointAct & {
-        /** How long the old secret signs beside the new one. 0: it ends now, with all before it. Default a day, at most 90. */
-        readonly overlap?: Duration;
-        /** The new secret. Default: one is made. */
-        readonly secret?: string;
-      } = {},
-    ): Promise<EndpointSecret> {
+    async rotate(id: string, call: RotateCall = {}): Promise<EndpointSecret> {
       checkAct(id, call, 'rotate', { overlap: true, secret: true });
       const overlapMs = durationMs(call.overlap ?? '1d', 'overlap', { max: 90 * DAY_MS });
       const secret = call.secret === undefined ? newSecret() : checkSecret(call.secret, UNDONE);
@@ -225,10 +179,6 @@ export function endpoints(deps: Deps) {
       });
     },
 
-    /**
-     * Stops requests to an endpoint. Its deliveries are held, and so is what is sent from now on. A request that runs ends.
-     * @example await hooks.endpoints.disable(acme.id, { reason: 'the customer asked for it', actor: 'kim' });
-     */
     async disable(id: string, call: EndpointAct = {}): Promise<Endpoint> {
       checkAct(id, call, 'disable');
       const words = { reason: call.reason ?? null, by: call.actor ?? null };
@@ -240,22 +190,7 @@ export function endpoints(deps: Deps) {
       });
     },
 
-    /**
-     * Lets requests go to an endpoint again: held deliveries, and those that had spent their attempts, are due now.
-     * @example await hooks.endpoints.enable(acme.id, { reason: 'the receiver is up again' });
-     */
-    async enable(
-      id: string,
-      call: EndpointAct & {
-        /** Also run deliveries again whose attempts were spent. Default true. */
-        readonly failed?: boolean;
-      } = {},
-    ): Promise<
-      Endpoint & {
-        /** How many deliveries are due now. */
-        readonly replayed: number;
-      }
-    > {
+    async enable(id: string, call: EnableCall = {}): Promise<EnabledEndpoint> {
       checkAct(id, call, 'enable', { failed: true });
       checkFlag(call.failed, 'failed', UNDONE);
       const words = { reason: call.reason ?? null, by: call.actor ?? null };
@@ -268,17 +203,7 @@ export function endpoints(deps: Deps) {
       });
     },
 
-    /**
-     * Removes an endpoint. Its deliveries are cancelled and stay in the archive, with the reason. Returns how many.
-     * @example await hooks.endpoints.remove(acme.id, { tx: client });
-     */
-    async remove(
-      id: string,
-      call: EndpointAct = {},
-    ): Promise<{
-      /** How many deliveries were cancelled. */
-      readonly cancelled: number;
-    }> {
+    async remove(id: string, call: EndpointAct = {}): Promise<RemovedEndpoint> {
       checkAct(id, call, 'remove');
       return actIn(access, call, async (db) => {
         const { ordered } = await held(db, id, call);

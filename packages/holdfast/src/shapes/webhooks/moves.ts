@@ -26,7 +26,7 @@ export async function replay(db: Executor, places: Places, of: Of, failed: boole
     if (woken.length < CHUNK) break;
   }
   while (failed) {
-    const dead = await find(db, where, of, 'dead_letter', CHUNK);
+    const dead = await find(db, where, of.id, 'dead_letter', CHUNK);
     const ids = dead.map(({ id }) => id);
     if (ids.length > 0) moved += (await retryAndHint(db, where, ids)).length;
     if (ids.length < CHUNK) break;
@@ -40,7 +40,7 @@ export async function cancelAll(db: Executor, places: Places, of: Of) {
   const cancelled = cancelFor('its endpoint was removed');
   let ended = 0;
   for (;;) {
-    const some = await find(db, where, of, null, CHUNK);
+    const some = await find(db, where, of.id, null, CHUNK);
     const ids = (dead: boolean) =>
       some.filter(({ status }) => (status === 'dead_letter') === dead).map(({ id }) => id);
     const [live, dead] = [ids(false), ids(true)];

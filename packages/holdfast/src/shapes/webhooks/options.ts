@@ -1,6 +1,6 @@
 /** Options of `webhooks()`, checked: one mistyped name or value is refused before anything is done. */
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
-import { checkDefinition, type JobDefinition } from '../../job/job.js';
+import { checkDefinition, checkInteger, type JobDefinition } from '../../job/job.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
 import { checkFlag, checkKnown, type Known } from '../../job/options/known-options.js';
 import type { QueueName } from '../../job/queue-name.js';
@@ -43,13 +43,16 @@ export interface WebhooksOptions {
   readonly disableAfter?: Duration | 'never';
   /** How long the log of attempts is kept. Default 30 days. */
   readonly logRetention?: Duration;
+  /** A tenant can have at most so many endpoints, 1 to 10,000: each is a job for each message. Default 100. */
+  readonly maxEndpoints?: number;
   /** A job that is enqueued when Holdfast disables an endpoint, in the same transaction. Default: none. */
   readonly onDisabled?: JobDefinition<EndpointDisabled, EndpointDisabled>;
 }
 
 const OPTIONS = {
   ...{ queue: true, allow: true, allowHttp: true, resolve: true, ca: true, timeout: true },
-  ...{ retry: true, disableAfter: true, logRetention: true, onDisabled: true },
+  ...{ retry: true, disableAfter: true, logRetention: true, maxEndpoints: true },
+  onDisabled: true,
 } as const satisfies Known<WebhooksOptions>;
 
 /** The schedule that Standard Webhooks recommends. */
@@ -59,6 +62,8 @@ const SCHEDULE: readonly Duration[] = [
 const DAY_MS = 86_400_000;
 const UNDONE = 'Nothing was made.';
 const MAX_RETRIES = 100;
+/** Of a tenant. */
+export const MOST_ENDPOINTS = 10_000;
 
 export interface Settings {
   readonly queue: string;
@@ -69,6 +74,7 @@ export interface Settings {
   readonly delaysMs: readonly number[];
   readonly disableAfterMs: number;
   readonly logRetentionMs: number;
+  readonly maxEndpoints: number;
   readonly onDisabled: JobDefinition<EndpointDisabled, EndpointDisabled> | null;
 }
 
@@ -99,6 +105,7 @@ export function checkOptions(options: WebhooksOptions): Settings {
       ? 3_650 * DAY_MS
       : time((options.disableAfter ?? '5d') as Duration, 'disableAfter', 0, 365 * DAY_MS),
     logRetentionMs: time(options.logRetention ?? '30d', 'logRetention', 1_000, 3_650 * DAY_MS),
+    maxEndpoints: checkInteger(options.maxEndpoints ?? 100, 'maxEndpoints', 1, MOST_ENDPOINTS),
     onDisabled: onDisabled ?? null,
   };
 }

@@ -6,7 +6,7 @@ import { together } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { invalid, shown } from '../../job/errors/holdfast-error.js';
 import type { EnqueueItem } from '../../job/job.js';
-import { checkKey, hash32 } from '../../job/key.js';
+import { checkKey } from '../../job/key.js';
 import { checkKnown, type Known } from '../../job/options/known-options.js';
 import { uuidv7 } from '../../job/uuid.js';
 import { executor, type Queryable, type Transaction } from '../../postgres/queryable.js';
@@ -51,6 +51,34 @@ export interface SentMessage {
   }[];
 }
 
+/** What `hooks.test()` takes beside. */
+export interface TestCall extends SendCall, EndpointOwner {
+  /** What the receiver is told. Default: `{ test: true }`. */
+  readonly data?: unknown;
+}
+
+/** A test that was sent. */
+export interface SentTest {
+  /** The id of the message. */
+  readonly message: string;
+  /** The id of the delivery, which is a job. */
+  readonly delivery: string;
+}
+
+/** Sending messages, and tests. */
+export interface Sending {
+  /**
+   * Sends an event to the endpoints of a tenant that want it. With `tx` it commits with your transaction.
+   * @example await hooks.send({ tenant: 'acme', type: 'order.paid', data: { orderId: 9182 } }, { tx: client });
+   */
+  send(message: WebhookMessage, call?: SendCall): Promise<SentMessage>;
+  /**
+   * Sends a test to one endpoint, once, also if it is disabled. `hf.wait()` or the log of deliveries says what came of it.
+   * @example const { delivery } = await hooks.test(acme.id);
+   */
+  test(endpoint: string, call?: TestCall): Promise<SentTest>;
+}
+
 const MESSAGE = {
   ...{ tenant: true, type: true, data: true, id: true },
 } as const satisfies Known<WebhookMessage>;
@@ -84,14 +112,10 @@ function inTransaction<Value>(
   return call.tx ? work(call.tx) : together(own, (_db, client) => work(client as Queryable));
 }
 
-export function sending(deps: Deps) {
+export function sending(deps: Deps): Sending {
   const { hf, names, deliver, deliverInOrder } = deps;
 
   return {
-    /**
-     * Sends an event to the endpoints of a tenant that want it. With `tx` it commits with your transaction.
-     * @example await hooks.send({ tenant: 'acme', type: 'order.paid', data: { orderId: 9182 } }, { tx: client });
-     */
     async send(message: WebhookMessage, call: SendCall = {}): Promise<SentMessage> {
       checkKnown(call, CALL, 'send()', UNDONE);
       if ('tx' in call) checkTx(call.tx);
@@ -99,13 +123,11 @@ export function sending(deps: Deps) {
       const id = given ?? newMessageId();
       return inTransaction(deps, call, async (tx) => {
         const found = await wanting(executor(tx), names, tenant, type);
-        const items = found.map(({ id: endpoint, ordered, concurrency }): EnqueueItem => {
+        const items = found.map(({ id: endpoint, ordered }): EnqueueItem => {
           const payload = { endpoint, message: id, type, data };
           const once = given === undefined ? {} : { idempotencyKey: `${endpoint}:${id}` };
-          if (ordered) return deliverInOrder.item(payload, { ...once, partitionKey: endpoint });
-          // As many lines as requests at once; each has one.
-          const line = `${endpoint}:${hash32(id) % concurrency}`;
-          return deliver.item(payload, { ...once, partitionKey: line, group: endpoint });
+          const job = ordered ? deliverInOrder : deliver;
+          return job.item(payload, { ...once, partitionKey: endpoint });
         });
         const written = new Map<EnqueueItem, { id: string; deduplicated: boolean }>();
         for (const job of [deliver, deliverInOrder]) {
@@ -123,23 +145,7 @@ export function sending(deps: Deps) {
       });
     },
 
-    /**
-     * Sends a test to one endpoint, once, also if it is disabled. `hf.wait()` or the log of deliveries says what came of it.
-     * @example const { delivery } = await hooks.test(acme.id);
-     */
-    async test(
-      endpoint: string,
-      call: SendCall &
-        EndpointOwner & {
-          /** What the receiver is told. Default: `{ test: true }`. */
-          readonly data?: unknown;
-        } = {},
-    ): Promise<{
-      /** The id of the message. */
-      readonly message: string;
-      /** The id of the delivery, which is a job. */
-      readonly delivery: string;
-    }> {
+    async test(endpoint: string, call: TestCall = {}): Promise<SentTest> {
       checkKnown(call, { ...CALL, tenant: true, data: true }, 'test()', UNDONE);
       checkOwner(call);
       checkEndpointId(endpoint);

@@ -21,12 +21,18 @@ import type { Worker } from '../../worker/worker.js';
 import { newDelivering } from './deliver/deliver.js';
 import { newPoster } from './deliver/post.js';
 import { type Deps, deliveryJobs } from './deps.js';
-import { checkEndpointId, checkOwner, type EndpointOwner } from './endpoint-options.js';
+import type { Endpoints } from './endpoint-methods.js';
+import {
+  checkEndpointId,
+  checkOwner,
+  DEFAULT_CONCURRENCY,
+  type EndpointOwner,
+} from './endpoint-options.js';
 import { endpoints } from './endpoints.js';
 import { checkOptions, type WebhooksOptions } from './options.js';
 import { attempts, prune } from './rows/attempts.js';
 import { enabledLately, own, wake } from './rows/deliveries.js';
-import { sending } from './send.js';
+import { type Sending, sending } from './send.js';
 import { attemptView, type WebhookAttempt } from './views.js';
 
 /** Which attempts are listed. */
@@ -64,11 +70,11 @@ function depsOf(hf: Holdfast, options: WebhooksOptions): Deps {
   if (!parts)
     throw invalid('The first argument of webhooks() must come from holdfast(). Nothing was made.');
   const settings = checkOptions(options);
-  const { schema, pool, log } = parts;
+  const { schema, pool, outside, log } = parts;
   const names = (queue: string) => ({ schema, queue });
   const access: Access = { ...parts, names };
   return {
-    ...{ hf, access, log, settings, pool, ...deliveryJobs(settings) },
+    ...{ hf, access, log, settings, pool, outside, ...deliveryJobs(settings) },
     ...{ names: names(settings.queue), orderedNames: names(settings.ordered) },
   };
 }
@@ -85,12 +91,12 @@ async function wakeLost({ names, orderedNames }: Deps, db: Parameters<typeof wak
   return woken;
 }
 
-/** What `webhooks()` makes. The methods are written out: the compiler drops comments that it infers from other files. */
-export interface Webhooks extends ReturnType<typeof sending> {
+/** What `webhooks()` makes. */
+export interface Webhooks extends Sending {
   /** The queues of the deliveries. */
   readonly queues: readonly QueueName[];
   /** Endpoints: where webhooks go. */
-  readonly endpoints: ReturnType<typeof endpoints>;
+  readonly endpoints: Endpoints;
   /**
    * Makes the two queues of the deliveries. Those that are there stay as they are.
    * @example await hooks.create();
@@ -136,7 +142,7 @@ export function webhooks(hf: Holdfast, options: WebhooksOptions = {}): Webhooks 
     async create(queue: { readonly failed?: 'hold' | 'free' } = {}): Promise<void> {
       checkKnown(queue, { failed: true }, 'create()', 'No queue was made.');
       const { failed = 'hold' } = queue;
-      await hf.createQueue(names.queue as never, { perKey: 1, fair: true });
+      await hf.createQueue(names.queue as never, { perKey: DEFAULT_CONCURRENCY, fair: true });
       await hf.createQueue(orderedNames.queue as never, { ordering: 'key', deadLetters: failed });
     },
 

@@ -1,12 +1,13 @@
-/** `holdfast webhooks ls | show | add | disable | enable | rotate | rm`. */
+/** `holdfast webhooks ls | show | add | set | disable | enable | rotate | rm`. */
 import { span } from '../../../inspect/reading/words.js';
 import type { Duration } from '../../../job/options/duration.js';
 import { defined } from '../../../job/options/known-options.js';
+import type { EndpointChanges } from '../../../shapes/webhooks/endpoint-options.js';
 import type { Endpoint } from '../../../shapes/webhooks/views.js';
 import { confirmed } from '../../ask.js';
 import { type Call, EXIT } from '../../command.js';
 import { UsageError } from '../../failures.js';
-import { countIfGiven } from '../../parse/values.js';
+import { countIfGiven, parsePayload, readStdin } from '../../parse/values.js';
 import type { TableColumn } from '../../print/table.js';
 import { worry } from '../../print/views.js';
 import { endpointId, hooksOf, pageOf } from './hooks.js';
@@ -66,8 +67,41 @@ function rateOf(text: string | undefined) {
   const [, limit, per] = /^(\d+)\/(.+)$/.exec(text ?? '') ?? [];
   if (text === undefined) return undefined;
   if (per === undefined)
-    throw new UsageError(`--rate is written N/TIME, such as 100/1m, not "${text}".`);
+    throw new UsageError(`--rate is written N/TIME, such as 100/1m, or none, not "${text}".`);
   return { limit: Number(limit), per: per as Duration };
+}
+
+/** As JSON, or from stdin: their values are secrets, and a line of a shell is kept in its history. */
+async function headersOf(word: string | undefined) {
+  if (word === undefined) return undefined;
+  const text = word === '-' ? await readStdin() : word;
+  return parsePayload(text, 'nothing was changed', '--headers') as Record<string, string>;
+}
+
+async function changesOf({ given }: Call): Promise<EndpointChanges> {
+  const rate = given.text('rate');
+  return defined({
+    ...{ url: given.text('to'), events: given.texts('event') },
+    ...{
+      headers: await headersOf(given.text('headers')),
+      rate: rate === 'none' ? null : rateOf(rate),
+    },
+    concurrency: countIfGiven(given, 'concurrency'),
+  });
+}
+
+export async function runSet(call: Call): Promise<void> {
+  const { given, out } = call;
+  const id = endpointId(call);
+  const changes = await changesOf(call);
+  if (Object.keys(changes).length === 0)
+    throw new UsageError('Say what to change: --to, --event, --headers, --rate or --concurrency.');
+  const { hooks, act } = await hooksOf(call);
+  const before = await hooks.endpoints.get(id);
+  const one = await hooks.endpoints.update(id, changes, act);
+  await (out.json ? out.value(one) : out.line(one.id));
+  if (before.headers.length > 0 && one.headers.length === 0 && given.text('headers') === undefined)
+    out.note('Its headers were those of the old origin and are gone: give them with --headers.');
 }
 
 export async function runAdd(call: Call): Promise<void> {
@@ -75,13 +109,10 @@ export async function runAdd(call: Call): Promise<void> {
   const [tenant, url, ...more] = args;
   if (tenant === undefined || url === undefined || more.length > 0)
     throw new UsageError('Write: holdfast webhooks add TENANT URL.');
+  const wanted = await changesOf(call);
   const { hooks, act } = await hooksOf(call);
-  const wanted = {
-    ...{ events: given.texts('event'), rate: rateOf(given.text('rate')) },
-    concurrency: countIfGiven(given, 'concurrency'),
-  };
   const ordered = given.flag('ordered');
-  const made = await hooks.endpoints.create({ tenant, url, ordered, ...defined(wanted) }, act);
+  const made = await hooks.endpoints.create({ ...wanted, tenant, url, ordered }, act);
   await (out.json ? out.value(made) : out.line(`${made.id} ${made.secret}`));
   out.note('The secret is shown this once. webhooks rotate makes another one.');
 }

@@ -153,7 +153,8 @@ SELECT count(*) FILTER (WHERE h.of_key) AS key_jobs, count(*) FILTER (WHERE h.of
     WHERE i.partition_bucket = $1::integer AND coalesce(i.group_key, '') COLLATE "C" = $2::text
       AND i.partition_key COLLATE "C" = $3::text AND NOT i.parked AND i.crashes < 2
       AND (i.available_at, i.position) < ($4::timestamptz, $5::bigint) AND i.status = 'pending'
-    LIMIT ${MAX_LINE}) AS line) AS before
+    LIMIT ${MAX_LINE}) AS line) AS before,
+  (SELECT w.per_key FROM holdfast.key_windows AS w WHERE w.queue = 'inbox' AND w.key = $3::text) AS own
 FROM (
   SELECT DISTINCT i.id, i.claimed_by, i.claimed_at, i.in_group AND i.partition_key = $3::text AS of_key,
     i.in_group AND $2::text <> '' AS of_group
@@ -175,6 +176,8 @@ FROM (
     since: instant,
     /** Of its key, so many wait that were due before it. */
     before: int8,
+    /** The key has a window of its own. */
+    own: int4.orNull,
   },
   params: ({ partitionBucket, groupKey, partitionKey, runAt, position }: ShownJob) => [
     partitionBucket,

@@ -6,9 +6,16 @@ const KEY_NAME = (group: string, key: string) =>
   `concat('k', length(${group}), ':', ${group}, ${key})`;
 const GROUP_NAME = (group: string) => `concat('g', ${group})`;
 
+/** What is asked of the queue `q`. `windows`: some of its keys have a window of their own. */
+export const QUEUE_OF_TURNS = `q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys,
+    EXISTS (SELECT FROM holdfast.key_windows AS w WHERE w.queue = 'inbox') AS windows`;
+
 /** `queue` is the row of the queue, and `held` what `inbox_turns_held` returned. */
+export const WINDOW_OF = (key: string) =>
+  `CASE WHEN queue.windows THEN coalesce((SELECT w.per_key FROM holdfast.key_windows AS w ` +
+  `WHERE w.queue = 'inbox' AND w.key = ${key}), queue.per_key) ELSE queue.per_key END`;
 export const ROOM_OF_KEY = (group: string, key: string) =>
-  `(queue.per_key - coalesce((held ->> ${KEY_NAME(group, key)})::integer, 0))`;
+  `(${WINDOW_OF(key)} - coalesce((held ->> ${KEY_NAME(group, key)})::integer, 0))`;
 export const ROOM_OF_GROUP = (group: string) =>
   `(CASE WHEN ${group} <> '' THEN queue.per_group - coalesce((held ->> ${GROUP_NAME(group)})::integer, 0) END)`;
 

@@ -1,6 +1,6 @@
 /** Which of some jobs may be started where keys take turns. */
 import type { FunctionFile } from '../../function-file.js';
-import { ROOM_OF_GROUP, ROOM_OF_KEY } from './held.sql.js';
+import { QUEUE_OF_TURNS, ROOM_OF_GROUP, ROOM_OF_KEY } from './held.sql.js';
 
 export const room: FunctionFile = {
   name: 'room',
@@ -9,11 +9,11 @@ export const room: FunctionFile = {
 -- Which of these jobs may be started where keys take turns; with the mutexes of their buckets.
 CREATE OR REPLACE FUNCTION holdfast.inbox_room(jobs uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql AS $fn$
 DECLARE
-  queue holdfast.queues;
+  queue record;
   held  jsonb;
   mine  uuid[];
 BEGIN
-  SELECT q.* INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
+  SELECT ${QUEUE_OF_TURNS} INTO queue FROM holdfast.queues AS q WHERE q.name = 'inbox';
   SELECT array_agg(i.id) INTO mine
   FROM (SELECT i.id, i.partition_bucket FROM holdfast.inbox AS i WHERE i.id = ANY (jobs) OFFSET 0) AS i
   WHERE pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, i.partition_bucket + 1);

@@ -6,7 +6,7 @@
  * line, and the next claim goes on from there. So jobs that cannot start never hide one that can, however many they are.
  */
 import type { FunctionFile } from '../../function-file.js';
-import { ROOM_OF_GROUP } from './held.sql.js';
+import { ROOM_OF_GROUP, WINDOW_OF } from './held.sql.js';
 
 /** Each is one lock of the server's table of locks. */
 const MOST_BUCKETS = 128;
@@ -65,11 +65,11 @@ BEGIN
       types, versions, queue.paused_types, w.bucket, w.grp, w.key, w.at, w.position, until_buckets[w.stretch]) AS h ON true
     CROSS JOIN LATERAL (
       SELECT o.*, CASE WHEN h.key = ANY (queue.paused_keys) OR h.at > now() THEN 0
-        ELSE greatest(0, least(most - w.wanted, queue.per_key, o.of_group, o.part)) END AS room FROM (
-        SELECT k.weight, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, ${ROOM_OF_GROUP('h.grp')} AS of_group,
+        ELSE greatest(0, least(most - w.wanted, o.per_key, o.of_group, o.part)) END AS room FROM (
+        SELECT k.weight, k.per_key, CASE WHEN h.same AND queue.fair THEN w.left ELSE k.weight END AS part, ${ROOM_OF_GROUP('h.grp')} AS of_group,
           CASE WHEN h.same THEN w.at ELSE '-infinity' END AS from_at, CASE WHEN h.same THEN w.position ELSE 0 END AS from_position
-        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight OFFSET 0) AS k
-        OFFSET 0 -- Without it, each of these would be computed again wherever it is used.
+        FROM (SELECT CASE WHEN queue.fair THEN coalesce((queue.weights ->> h.key)::integer, 1) ELSE most END AS weight,
+          ${WINDOW_OF('h.key')} AS per_key OFFSET 0) AS k OFFSET 0 -- Without it, each would be computed again wherever it is used.
       ) AS o OFFSET 0
     ) AS r
     CROSS JOIN LATERAL (
@@ -77,12 +77,12 @@ BEGIN
       SELECT ARRAY[h.place] AS places, 1 AS jobs, 1 AS read, false AS goes_on WHERE h.ready AND r.room = 1
       UNION ALL
       SELECT f.* FROM holdfast.inbox_turns_front(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
-        r.from_at, r.from_position, queue.per_key, r.room) AS f
+        r.from_at, r.from_position, r.per_key, r.room) AS f
       WHERE (h.ready AND r.room = 1) IS NOT TRUE
     ) AS f
     LEFT JOIN LATERAL (
       SELECT l.* FROM holdfast.inbox_turns_deep(types, versions, queue.paused_types, h.bucket, h.grp, h.key,
-        r.from_at, r.from_position, queue.per_key, r.room, most_read - w.read_all) AS l
+        r.from_at, r.from_position, r.per_key, r.room, most_read - w.read_all) AS l
       WHERE f.goes_on OFFSET 0
     ) AS l ON true
     CROSS JOIN LATERAL (

@@ -12,6 +12,7 @@
  * behind. A job counts until its row says otherwise, also after its lease ran out.
  */
 import type { FunctionFile } from '../../function-file.js';
+import { QUEUE_OF_TURNS } from './held.sql.js';
 
 export const turns: FunctionFile = {
   name: 'turns',
@@ -35,7 +36,7 @@ DECLARE
   mine    integer[];
   rounds  integer := 1;
 BEGIN
-  SELECT q.per_key, q.per_group, q.fair, q.weights, q.paused_types, q.paused_keys INTO queue FROM holdfast.queues AS q
+  SELECT ${QUEUE_OF_TURNS} INTO queue FROM holdfast.queues AS q
   WHERE q.name = 'inbox' AND NOT q.paused AND q.ordering = 'turns'
     AND coalesce(q.limits_version = (versions -> '')::bigint, true);
   IF NOT FOUND OR most < 1 THEN
@@ -58,7 +59,7 @@ BEGIN
     SELECT b.bucket, pg_try_advisory_xact_lock('holdfast.inbox'::regclass::oid::integer, b.bucket + 1) AS locked
     FROM (SELECT DISTINCT u.bucket FROM unnest(walked.buckets) AS u(bucket)) AS b
   ) AS m;
-  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL) THEN
+  IF mine IS NOT NULL AND (queue.per_key IS NOT NULL OR queue.per_group IS NOT NULL OR queue.windows) THEN
     held := holdfast.inbox_turns_held(mine, NULL);
   END IF;
   IF walked.wanted >= most THEN

@@ -4,9 +4,9 @@
  * what has spent its attempts is a dead letter.
  */
 import { setTimeout as pause } from 'node:timers/promises';
+import { PACE_MS, SOON_MS } from '../../../claim/pace.js';
 import { Cancel, DeadLetter, RetryLater, Snooze } from '../../../job/errors/errors.js';
 import { describeError } from '../../../job/errors/failure.js';
-import { boundedExecutor } from '../../../postgres/connect/bounded.js';
 import type { HandlerContext } from '../../../worker/run/handler-context.js';
 import { type Delivery, type Deps, isDelivery, type TestResult } from '../deps.js';
 import {
@@ -22,6 +22,7 @@ import { batched } from './batches.js';
 import { giveUp } from './give-up.js';
 import type { Answer, Poster } from './post.js';
 import { signatures } from './sign.js';
+import { newUrls } from './urls.js';
 import { type Verdict, verdictOf } from './verdict.js';
 
 type Context = HandlerContext<Delivery, TestResult | undefined>;
@@ -31,19 +32,30 @@ const PATIENCE_MS = 1_000;
 /** So many others of its endpoint are moved with one that cannot be sent now. */
 const DEFERRED = 1_000;
 const AGAIN_MS = 5_000;
+/** Among so many that are delivered here at once, one does not wait until its row is in the log: others come for that. */
+const FEW = 20;
 
 export function newDelivering(deps: Deps, poster: Poster) {
   const { names, settings } = deps;
   const { timeoutMs, delaysMs, disableAfterMs } = settings;
-  const db = () => boundedExecutor(deps.pool(), { prepare: false });
-  const target = batched(async (ids: readonly string[]) => {
-    const found = await targetsOf(db(), names, [...new Set(ids)]);
-    return (id) => found.get(id) ?? null;
-  });
-  const logged = batched(async (attempts: readonly Attempt[]) => {
-    const standings = await log(db(), names, attempts, disableAfterMs);
-    return ({ endpoint }) => standings.get(endpoint) ?? null;
-  });
+  const db = deps.outside;
+  const urlOf = newUrls();
+  /** So many deliveries are under way here. */
+  let busy = 0;
+  const target = batched(
+    async (ids: readonly string[]) => {
+      const found = await targetsOf(await db(), names, [...new Set(ids)]);
+      return (id) => found.get(id) ?? null;
+    },
+    () => PACE_MS,
+  );
+  const logged = batched(
+    async (attempts: readonly Attempt[]) => {
+      const standings = await log(await db(), names, attempts, disableAfterMs);
+      return ({ endpoint }) => standings.get(endpoint) ?? null;
+    },
+    () => (busy > FEW ? SOON_MS : PACE_MS),
+  );
   /** Endpoints whose last request here was out of time, with how many run. They get one at a time: no more handlers wait for them. */
   const hanging = new Set<string>();
   const running = new Map<string, number>();
@@ -58,10 +70,12 @@ export function newDelivering(deps: Deps, poster: Poster) {
     return found;
   }
 
+  const putOff = async (id: string, waitMs: number, everyMs: number) =>
+    defer(await db(), names, id, { waitMs, everyMs, limit: DEFERRED });
+
   /** Not now: in a queue of turns the others of the endpoint that are due would only be claimed and put back. */
   async function notNow(of: Target, waitMs: number, everyMs: number, why: string): Promise<never> {
-    if (!of.ordered)
-      await defer(db(), names, of.id, { waitMs, everyMs, limit: DEFERRED }).catch(() => {});
+    if (!of.ordered) await putOff(of.id, waitMs, everyMs).catch(() => {});
     throw new Snooze(Math.max(1, Math.ceil(waitMs)), why);
   }
 
@@ -71,7 +85,7 @@ export function newDelivering(deps: Deps, poster: Poster) {
     if (hanging.has(of.id) && (running.get(of.id) ?? 0) > 0)
       await notNow(of, timeoutMs, 10, 'the endpoint does not answer in time');
     while (of.rateMs !== null) {
-      const waitMs = await tokenOf(db(), names, of.id);
+      const waitMs = await tokenOf(await db(), names, of.id);
       if (waitMs === 0) break;
       if (waitMs > PATIENCE_MS)
         await notNow(of, waitMs, of.rateMs, 'the rate of the endpoint has no room');
@@ -84,7 +98,7 @@ export function newDelivering(deps: Deps, poster: Poster) {
     const body = JSON.stringify({ type, timestamp: ctx.createdAt.toISOString(), data });
     const timestamp = Math.floor(Date.now() / 1_000);
     return poster.post({
-      ...{ url: new URL(of.url), body, timeoutMs, signal: ctx.signal },
+      ...{ url: urlOf(of.url), body, timeoutMs, signal: ctx.signal },
       headers: {
         ...of.headers,
         'content-type': 'application/json',
@@ -142,7 +156,7 @@ export function newDelivering(deps: Deps, poster: Poster) {
     throw new RetryLater(Math.round(Math.max(delayMs, verdict.restMs ?? 0)), verdict.why);
   }
 
-  return async function deliver(ctx: Context): Promise<TestResult | undefined> {
+  async function deliver(ctx: Context): Promise<TestResult | undefined> {
     if (!isDelivery(ctx.payload)) throw new DeadLetter('its payload is not that of a delivery');
     const { test } = ctx.payload;
     const of = await read(ctx);
@@ -151,10 +165,21 @@ export function newDelivering(deps: Deps, poster: Poster) {
     // The worker stops, or the job is somebody else's: it says nothing about the endpoint.
     if (ctx.signal.aborted) throw ctx.signal.reason;
     const verdict = verdictOf(answer);
-    const standing = await writeDown(ctx, answer, verdict);
+    const written = writeDown(ctx, answer, verdict);
+    if (verdict.delivered && !test && busy > FEW) return undefined;
+    const standing = await written;
     const { status, ms, error } = answer;
     if (test) return { delivered: verdict.delivered, status, ms, error };
     if (!verdict.delivered) await failed(ctx, of, verdict, standing);
     return undefined;
+  }
+
+  return async (ctx: Context) => {
+    busy++;
+    try {
+      return await deliver(ctx);
+    } finally {
+      busy--;
+    }
   };
 }

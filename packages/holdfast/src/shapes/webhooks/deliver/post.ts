@@ -6,6 +6,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import { rootCertificates } from 'node:tls';
+import { urlToHttpOptions } from 'node:url';
 import { AddressRefused, type Guard } from '../guard/guard.js';
 
 /** How much of an answer is kept. */
@@ -110,12 +111,23 @@ export function newPoster({ guard, ca }: PosterOptions): Poster {
   const keeping = agentsOf({ keepAlive: true, maxFreeSockets: MOST_KEPT, timeout: IDLE_MS }, ca);
   const fresh = agentsOf({ keepAlive: false }, ca);
 
+  /** What Node makes of a URL, for as long as somebody has the URL. */
+  const known = new WeakMap<URL, http.ClientRequestArgs>();
+  function partsOf(url: URL): http.ClientRequestArgs {
+    let parts = known.get(url);
+    if (!parts) {
+      parts = urlToHttpOptions(url);
+      known.set(url, parts);
+    }
+    return parts;
+  }
+
   function send(request: Request, call: Call, take: Take, agents = keeping) {
     const { url, headers, body } = request;
     const secure = url.protocol === 'https:';
     return new Promise<void>((resolve, reject) => {
-      const sent = (secure ? https : http).request(url, {
-        ...{ method: 'POST', lookup: guard.lookup },
+      const sent = (secure ? https : http).request({
+        ...{ ...partsOf(url), method: 'POST', lookup: guard.lookup },
         agent: agents[secure ? 'https:' : 'http:'],
         headers: { ...headers, 'content-length': Buffer.byteLength(body) },
       });

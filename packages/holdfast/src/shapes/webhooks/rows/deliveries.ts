@@ -1,7 +1,8 @@
 /**
- * The deliveries of an endpoint, which are jobs. Where turns are taken, its jobs are those of a group; in order, those of a
- * key. Either way one bucket has all of them, and the index by which claims read finds them.
+ * The deliveries of an endpoint, which are jobs of one key: its id. So one bucket has all of them, and the index by which
+ * claims read finds them, in the queue of turns another than in that of order.
  */
+import { hintQueue } from '../../../fleet/wake.js';
 import { bucketOf } from '../../../job/key.js';
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
@@ -12,8 +13,8 @@ export const HOLD_MS = 3_000 * 86_400_000;
 const HELD = `i.available_at > now() + interval '1000 days' AND i.available_at < 'infinity'`;
 
 /** `$1` is the endpoint, `$2` its bucket. */
-const OF_GROUP = `i.partition_bucket = $2::text::smallint AND coalesce(i.group_key, '') COLLATE "C" = $1::text
-    AND NOT i.parked AND i.crashes < 2`;
+const OF_TURNS = `i.partition_bucket = $2::text::smallint AND coalesce(i.group_key, '') COLLATE "C" = ''
+    AND i.partition_key COLLATE "C" = $1::text AND NOT i.parked AND i.crashes < 2`;
 const OF_KEY = `i.partition_bucket = $2::text::smallint AND i.partition_key COLLATE "C" = $1::text AND NOT i.parked`;
 
 const waking = (name: string, of: string) =>
@@ -33,10 +34,14 @@ RETURNING i.id, i.available_at::text AS due, i.partition_bucket::integer AS buck
     columns: { id: uuid, due: text, bucket: int4 },
   });
 
-export const wakeGroup = waking('webhook_wake', OF_GROUP);
-export const wakeKey = waking('webhook_wake_ordered', OF_KEY);
+export const wakeInTurns = waking('webhook_wake', OF_TURNS);
+export const wakeInOrder = waking('webhook_wake_ordered', OF_KEY);
 
 const place = (endpoint: string) => [endpoint, String(bucketOf(endpoint))] as const;
+
+/** Workers read what waits for it. */
+export const hintEndpoint = (db: Executor, names: Names, id: string) =>
+  hintQueue(db, names, [{ runAt: 'now', partitionBucket: bucketOf(id) }]);
 
 /** Those that are held are due now, at most so many. */
 export async function wake(
@@ -46,16 +51,16 @@ export async function wake(
   limit: number,
 ) {
   const params = [...place(id), String(limit)];
-  const rows = await db.run(ordered ? wakeKey : wakeGroup, names, params);
+  const rows = await db.run(ordered ? wakeInOrder : wakeInTurns, names, params);
   return rows.map(({ id: job, due, bucket }) => ({ id: job, runAt: due, partitionBucket: bucket }));
 }
 
-export const deferGroup = statement({
+export const deferDue = statement({
   name: 'webhook_defer',
   text: `
 WITH due AS MATERIALIZED (
   SELECT i.id FROM holdfast.inbox AS i
-  WHERE ${OF_GROUP} AND i.status = 'pending' AND i.available_at <= now()
+  WHERE ${OF_TURNS} AND i.status = 'pending' AND i.available_at <= now()
   ORDER BY i.available_at, i.position
   LIMIT $5::text::integer
   FOR UPDATE SKIP LOCKED
@@ -80,64 +85,47 @@ export async function defer(
   { waitMs, everyMs, limit }: { waitMs: number; everyMs: number; limit: number },
 ): Promise<void> {
   const params = [...place(endpoint), String(waitMs), String(everyMs), String(limit)];
-  await db.run(deferGroup, names, params);
+  await db.run(deferDue, names, params);
 }
 
-const finding = (name: string, of: string) =>
-  statement({
-    name,
-    text: `
+export const findDeliveries = statement({
+  name: 'webhook_of',
+  text: `
 SELECT i.id, i.status::text AS status
 FROM holdfast.inbox AS i
-WHERE i.partition_bucket = $2::text::smallint AND ${of}
+WHERE i.partition_bucket = $2::text::smallint AND i.partition_key = $1::text
   AND ($3::text IS NULL OR i.status::text = $3::text)
 ORDER BY i.id
 LIMIT $4::text::integer`,
-    columns: { id: uuid, status: text },
-  });
-
-export const findGroup = finding('webhook_of_group', 'i.group_key = $1::text');
-export const findKey = finding('webhook_of_key', 'i.partition_key = $1::text');
+  columns: { id: uuid, status: text },
+});
 
 /** `status`: only those; null: all. */
-export async function find(
+export const find = (
   db: Executor,
   names: Names,
-  { id, ordered }: { readonly id: string; readonly ordered: boolean },
+  endpoint: string,
   status: string | null,
   limit: number,
-) {
-  const params = [...place(id), status, String(limit)];
-  return db.run(ordered ? findKey : findGroup, names, params);
-}
+) => db.run(findDeliveries, names, [...place(endpoint), status, String(limit)]);
 
-const counting = (name: string, of: string) =>
-  statement({
-    name,
-    text: `
+export const countDeliveries = statement({
+  name: 'webhook_count',
+  text: `
 SELECT count(*) FILTER (WHERE i.status IN ('pending', 'processing') AND NOT (${HELD}))::integer AS waiting,
   count(*) FILTER (WHERE i.status = 'pending' AND ${HELD})::integer AS held,
   count(*) FILTER (WHERE i.status = 'dead_letter')::integer AS failed
 FROM (
   SELECT i.status, i.available_at FROM holdfast.inbox AS i
-  WHERE i.partition_bucket = $2::text::smallint AND ${of}
+  WHERE i.partition_bucket = $2::text::smallint AND i.partition_key = $1::text
   LIMIT $3::text::integer
 ) AS i`,
-    columns: { waiting: int4, held: int4, failed: int4 },
-  });
-
-export const countGroup = counting('webhook_count_group', 'i.group_key = $1::text');
-export const countKey = counting('webhook_count_key', 'i.partition_key = $1::text');
+  columns: { waiting: int4, held: int4, failed: int4 },
+});
 
 /** Of at most so many. */
-export async function count(
-  db: Executor,
-  names: Names,
-  { id, ordered }: { readonly id: string; readonly ordered: boolean },
-  limit: number,
-) {
-  const params = [...place(id), String(limit)];
-  const [row] = await db.run(ordered ? countKey : countGroup, names, params);
+export async function count(db: Executor, names: Names, endpoint: string, limit: number) {
+  const [row] = await db.run(countDeliveries, names, [...place(endpoint), String(limit)]);
   return row ?? { waiting: 0, held: 0, failed: 0 };
 }
 

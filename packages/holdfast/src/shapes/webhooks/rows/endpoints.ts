@@ -4,7 +4,7 @@
  */
 import type { Names } from '../../../postgres/names.js';
 import type { Executor } from '../../../postgres/queryable.js';
-import { bool, int4, statement, text } from '../../../postgres/statement.js';
+import { bool, statement, text } from '../../../postgres/statement.js';
 
 /** As the database tells it: times are texts. */
 export interface EndpointRow {
@@ -56,6 +56,13 @@ export interface NewEndpoint {
   readonly rate_burst: number | null;
 }
 
+export const lockTenant = statement({
+  name: 'webhook_lock_tenant',
+  text: `SELECT pg_advisory_xact_lock('holdfast.webhook_endpoints'::regclass::oid::integer,
+  hashtext('inbox' || $1::text))::text AS held`,
+  columns: { held: text },
+});
+
 export const addEndpoint = statement({
   name: 'webhook_add',
   text: `
@@ -66,7 +73,11 @@ WITH added AS (
     n.rate_burst
   FROM jsonb_to_record($1::text::jsonb) AS n(id uuid, tenant text, url text, events text[], header_names text[],
     ordered boolean, concurrency smallint, rate_limit integer, rate_ms bigint, rate_burst integer)
-  RETURNING id
+  WHERE (SELECT count(*) FROM (SELECT FROM holdfast.webhook_endpoints AS e
+    WHERE e.queue = 'inbox' AND e.tenant = n.tenant LIMIT $4::text::integer) AS e) < $4::text::integer
+  RETURNING id, concurrency
+), windowed AS (
+  INSERT INTO holdfast.key_windows (queue, key, per_key) SELECT 'inbox', a.id::text, a.concurrency FROM added AS a
 ), secrets AS (
   INSERT INTO holdfast.webhook_secrets (endpoint_id, kind, value)
   SELECT a.id, s.kind::"char", s.value
@@ -77,15 +88,17 @@ RETURNING endpoint_id::text AS id`,
   columns: { id: text },
 });
 
-/** `headers`: as JSON; null: none. */
+/** `headers`: as JSON; null: none. False: its tenant has `most` already, which it never exceeds. */
 export async function add(
   db: Executor,
   names: Names,
   endpoint: NewEndpoint,
-  secret: string,
-  headers: string | null,
-) {
-  await db.run(addEndpoint, names, [JSON.stringify(endpoint), secret, headers]);
+  { secret, headers, most }: { secret: string; headers: string | null; most: number },
+): Promise<boolean> {
+  // The count sees those of every transaction that had the lock before.
+  await db.run(lockTenant, names, [endpoint.tenant]);
+  const values = [JSON.stringify(endpoint), secret, headers, String(most)];
+  return (await db.run(addEndpoint, names, values)).length > 0;
 }
 
 export const showEndpoint = statement({
@@ -175,7 +188,10 @@ WITH changed AS (
     updated_at = now()
   FROM (SELECT $2::text::jsonb) AS c(given)
   WHERE e.queue = 'inbox' AND e.id = $1::text::uuid
-  RETURNING e.id
+  RETURNING e.id, e.concurrency
+), windowed AS (
+  UPDATE holdfast.key_windows AS w SET per_key = c.concurrency
+  FROM changed AS c WHERE w.queue = 'inbox' AND w.key = c.id::text AND w.per_key <> c.concurrency
 ), gone AS (
   DELETE FROM holdfast.webhook_secrets AS s USING changed AS c
   WHERE s.endpoint_id = c.id AND s.kind = 'h' AND $3::text IS NOT NULL
@@ -235,6 +251,8 @@ export const removeEndpoint = statement({
   text: `
 WITH gone AS (
   DELETE FROM holdfast.webhook_endpoints AS e WHERE e.queue = 'inbox' AND e.id = $1::text::uuid RETURNING e.id
+), windowed AS (
+  DELETE FROM holdfast.key_windows AS w USING gone AS g WHERE w.queue = 'inbox' AND w.key = g.id::text
 ), secrets AS (
   DELETE FROM holdfast.webhook_secrets AS s USING gone AS g WHERE s.endpoint_id = g.id
 ), health AS (
@@ -251,14 +269,14 @@ export async function remove(db: Executor, names: Names, id: string): Promise<vo
 export const findWanting = statement({
   name: 'webhook_wanting',
   text: `
-SELECT e.id::text, e.ordered, e.concurrency::integer
+SELECT e.id::text, e.ordered
 FROM holdfast.webhook_endpoints AS e
 WHERE e.queue = 'inbox' AND e.tenant = $1::text
   AND EXISTS (SELECT FROM unnest(e.events) AS p(pattern)
     WHERE p.pattern = '*' OR p.pattern = $2::text
       OR right(p.pattern, 2) = '.*' AND starts_with($2::text, left(p.pattern, -1)))
 ORDER BY e.id`,
-  columns: { id: text, ordered: bool, concurrency: int4 },
+  columns: { id: text, ordered: bool },
 });
 
 /** The endpoints of a tenant that want events of this type, disabled ones too: they hold what is sent to them. */
