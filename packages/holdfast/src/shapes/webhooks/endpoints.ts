@@ -7,7 +7,6 @@ import { ask } from '../../api/access.js';
 import { actIn, recordOf } from '../../api/act/acts.js';
 import { checkTx } from '../../enqueue/transaction.js';
 import { HoldfastError, shown as quoted } from '../../job/errors/holdfast-error.js';
-import { checkId } from '../../job/id.js';
 import { checkInteger } from '../../job/job.js';
 import { checkKey } from '../../job/key.js';
 import { durationMs } from '../../job/options/duration.js';
