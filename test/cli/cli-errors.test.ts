@@ -42,6 +42,7 @@ const CALLS: Record<string, string[]> = {
   ring: [],
   top: ['--once'],
   doctor: [],
+  incident: [],
   'archive ls': [],
   'archive replay': ['--all', '--yes'],
   'archive prune': ['--older', '1d', '--yes'],

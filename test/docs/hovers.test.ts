@@ -108,7 +108,7 @@ test('functions and the main option objects have an example', () => {
 
 /** Methods and functions that nobody calls by name, and those whose arguments say it all. */
 const NO_EXAMPLE =
-  /^(Holdfast|Worker|TestRun)\.(Symbol\.asyncDispose|id|stopping|handlers|addResident|then|movedMs)\(\)$|^Outbox\.holds\(\)$|^AppendsEvents\.append\(\)$|^hash32\(\)$|^\w+Definition\.\w+\(\)$/;
+  /^(Holdfast|Worker|TestRun)\.(Symbol\.asyncDispose|id|stopping|handlers|addResident|addWaiting|then|movedMs)\(\)$|^Outbox\.holds\(\)$|^AppendsEvents\.append\(\)$|^hash32\(\)$|^\w+Definition\.\w+\(\)$/;
 
 test('every function, and every method of what users call, has an example', () => {
   const called =

@@ -349,9 +349,9 @@ export const MUTANTS = [
   {
     name: 'rows locked in no order',
     patches: {
-      'enqueue/insert.js': [
-        ['SELECT DISTINCT ON (j.idempotency_key) j.idempotency_key', 'SELECT j.idempotency_key'],
-        ['ORDER BY j.idempotency_key, j.ordinal', 'ORDER BY random()'],
+      'schema/functions/enqueue/take-key.sql.js': [
+        ['SELECT DISTINCT ON (w.key) w.key', 'SELECT w.key'],
+        ['ORDER BY w.key, w.nth', 'ORDER BY random()'],
       ],
     },
     profile: 'network',

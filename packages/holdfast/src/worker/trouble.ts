@@ -2,14 +2,16 @@
  * What goes wrong in a worker that looks healthy from outside: handlers that run on without their jobs, and jobs that
  * have ended and cannot be settled. The registry gets it with the next heartbeat, so that `doctor` and `explain` know.
  */
+
 import { describeError, summaryOf } from '../job/errors/failure.js';
 import type { SharedDeps } from './deps.js';
 import type { TroubleReport } from './lease/protocol.js';
+import { MAX_TYPES } from './lease/recent.js';
 
 /** A refusal is told of for so long. */
 const TOLD_MS = 60_000;
 /** More tables than that are one right: that of the schema. */
-const MOST_DENIED = 5;
+const MOST_DENIED = MAX_TYPES / 10;
 const DENIED = '42501';
 
 export function newTrouble({ log, emit }: Pick<SharedDeps, 'log' | 'emit'>) {

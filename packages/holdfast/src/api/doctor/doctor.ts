@@ -5,7 +5,7 @@
  */
 import { findDrift } from '../../inspect/doctor/catalogue.js';
 import { judgeClocks } from '../../inspect/doctor/cause/clocks.js';
-import { fewLeft, readHolders } from '../../inspect/doctor/cause/holders.js';
+import { readHolders } from '../../inspect/doctor/cause/holders.js';
 import {
   type Finding,
   LIMITS,
@@ -21,7 +21,7 @@ import { judgePausedSchedules } from '../../inspect/doctor/pauses.js';
 import { judgeProjections } from '../../inspect/doctor/projections.js';
 import { judgeQueues } from '../../inspect/doctor/queues.js';
 import { judgeRights } from '../../inspect/doctor/rights.js';
-import { judgeLine, judgeServer, type Server } from '../../inspect/doctor/server.js';
+import { fewLeft, judgeLine, judgeServer, type Server } from '../../inspect/doctor/server.js';
 import { judgeSettings } from '../../inspect/doctor/settings.js';
 import { judgeFrozen, judgeTables, readFrozen, readTables } from '../../inspect/doctor/tables.js';
 import { judgeHorizon, judgeTable, readHorizon, readVacuum } from '../../inspect/doctor/vacuum.js';

@@ -68,6 +68,17 @@ WHERE d.datname = current_database()`,
 export type Server = Answer<typeof readServer>;
 
 /** `holders`: who has the connections, if few are left. */
+/** Then it is asked who holds the connections. */
+export function fewLeft(server: Server, { connectionShare }: Limits): boolean {
+  const { connections, connectionLimit, databaseConnections, databaseLimit } = server;
+  const { roleConnections, roleLimit } = server;
+  return (
+    connections >= connectionLimit * connectionShare ||
+    (databaseLimit !== null && databaseConnections >= databaseLimit * connectionShare) ||
+    (roleLimit !== null && (roleConnections ?? 0) >= roleLimit * connectionShare)
+  );
+}
+
 export function judgeServer(
   server: Server,
   limits: Limits,

@@ -144,7 +144,15 @@ export interface Busy {
   readonly handlers: number;
   /** The same of each of its queues; empty: it does not say. */
   readonly queues: Readonly<
-    Record<string, { readonly running: number; readonly handlers: number }>
+    Record<
+      string,
+      {
+        /** Handlers of the queue that ran then. */
+        readonly running: number;
+        /** How many of the queue may run at once. */
+        readonly handlers: number;
+      }
+    >
   >;
 }
 

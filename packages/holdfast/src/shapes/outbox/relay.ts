@@ -1,7 +1,7 @@
 /**
  * The relay: publishes the events of an outbox, in order per key. The queue gives out one event of a key at a time, so what
- * is here is about faults. An event whose broker does not answer waits, and spends no attempt. A refused one is a dead
- * letter. Before a message is sent after this process stood still, the database is asked whether it still holds the event.
+ * is here is about faults. An event whose broker does not answer waits, and spends no attempt. After this process stood
+ * still it asks the database whether it still holds an event, before it sends it.
  */
 import { DeadLetter, Snooze } from '../../job/errors/errors.js';
 import { type Duration, durationMs } from '../../job/options/duration.js';
@@ -70,7 +70,6 @@ const BASE_PAUSE_MS = 100;
 const AWAY_MS = 5_000;
 /** A message that opened a breaker so often, while others got through, is itself at fault: it spends attempts. */
 const OWN_FAULTS = 5;
-/** Messages whose faults are counted. */
 const MAX_SUSPECTS = 10_000;
 /** A broker's word for how long to leave it alone counts up to here. */
 const MAX_RETRY_AFTER_MS = 300_000;

@@ -6,7 +6,7 @@ import type { SharedDeps } from '../deps.js';
 import { rounds } from '../time.js';
 
 /** Producers may make up types: a check says this many at most. */
-const MAX_TYPES = 10;
+const MAX_TYPES = MOST_QUEUES / 5;
 
 type Queue = Pick<QueueSettings, 'name' | 'ordering'>;
 

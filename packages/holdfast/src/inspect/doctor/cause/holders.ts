@@ -1,8 +1,6 @@
 /** Who has the connections: asked when few are left. */
 import { int4, text } from '../../../postgres/statement.js';
 import { type Answer, asks } from '../../reading/asks.js';
-import type { Limits } from '../doctor.js';
-import type { Server } from '../server.js';
 
 export const readHolders = asks({
   name: 'doctor_connections',
@@ -20,16 +18,6 @@ LIMIT 100`,
 export type Holder = Answer<typeof readHolders>;
 
 const NAMED = 5;
-
-export function fewLeft(server: Server, { connectionShare }: Limits): boolean {
-  const { connections, connectionLimit, databaseConnections, databaseLimit } = server;
-  const { roleConnections, roleLimit } = server;
-  return (
-    connections >= connectionLimit * connectionShare ||
-    (databaseLimit !== null && databaseConnections >= databaseLimit * connectionShare) ||
-    (roleLimit !== null && (roleConnections ?? 0) >= roleLimit * connectionShare)
-  );
-}
 
 /** ` 80 by "shop-web" (user shop, idle), …`; '' where it was not asked. */
 export function heldBy(holders: readonly Holder[]): string {
