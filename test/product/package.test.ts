@@ -219,8 +219,8 @@ describe('the packages', () => {
 
   test('the core is small: packed, unpacked, and what a process loads of it', () => {
     const { size, unpackedSize } = packed.get('holdfast') as Packed;
-    // 444 kB before workflows, 495 kB before the shapes. Names and lines stay in the bundle, for stack traces.
-    expect(size).toBeLessThanOrEqual(600_000);
+    // 444 kB before workflows, 495 kB before the shapes, 589 kB before rights and stopped queues. Names and lines stay in the bundle, for stack traces.
+    expect(size).toBeLessThanOrEqual(650_000);
     const croner = filesOf(join(ROOT, 'node_modules/croner'))
       .map((file) => statSync(join(ROOT, 'node_modules/croner', file)).size)
       .reduce((sum, bytes) => sum + bytes, 0);
