@@ -95,6 +95,13 @@ async function others({ url, receivers, seconds, rate, hangs }) {
   for (const port of ports)
     await hooks.endpoints.create({ tenant: `t${port}`, url: `http://127.0.0.1:${port}/` });
   const running = worker.run();
+  // The worker is up, and the connections are open: otherwise the last part would be those that waited for that.
+  const warm = await receivers.expect(99);
+  await sendAll(
+    hooks,
+    ports.slice(1).map((port) => ({ tenant: `t${port}`, type: 'warm', data: { at: now() } })),
+  );
+  await warm.all;
   const wanted = Math.floor(seconds * rate * 0.99);
   const { all } = await receivers.expect(wanted);
   const began = now();

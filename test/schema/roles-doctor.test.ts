@@ -100,6 +100,19 @@ test('a worker of which no group says what it is for is known by what it reports
   await run(`GRANT ${role('worker')} TO ${user}; DROP ROLE ${user}`);
 });
 
+test('who works in another schema of the database is not spoken of', async () => {
+  const user = `elsewhere_${process.pid}`;
+  await run(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
+  const url = new URL(db.url);
+  [url.username, url.password] = [user, 'secret'];
+  const connectionString = url.toString();
+  const client = new pg.Client({ connectionString, application_name: 'holdfast keeper' });
+  await client.connect();
+  expect(await wrong()).toEqual([]);
+  await client.end();
+  await run(`DROP ROLE ${user}`);
+});
+
 test('what a worker was refused is said once, and not where the missing grant is', async () => {
   const denied = [{ said: 'permission denied for table webhook_log', what: 'prune of webhooks' }];
   const of = ['w1', 'w2'].map((id) => {
@@ -115,6 +128,19 @@ test('what a worker was refused is said once, and not where the missing grant is
   expect(await wrong(of)).toMatchObject([
     { text: expect.stringContaining('worker w1, w2: permission denied for table webhook_log') },
   ]);
+});
+
+test('what a worker was refused before it was granted is over', async () => {
+  const denied = [{ said: 'permission denied for table inbox_archive', what: 'settling' }];
+  const metadata = { databaseRole: members.worker.user, load: { denied } };
+  const worker = { id: 'w1', status: 'alive', silentMs: 0, handles: { inbox: { t: 1 } }, metadata };
+  const of = [worker as unknown as WorkerRow];
+  expect(await wrong(of)).toEqual([]);
+  await run(`REVOKE INSERT ON holdfast.inbox_archive FROM ${role('worker')}`);
+  const [found, ...more] = await wrong(of);
+  expect(found?.text).toMatch(/; worker w1\) lacks INSERT on holdfast\.inbox_archive\.$/);
+  expect(more).toEqual([]);
+  await run(found?.fix as string);
 });
 
 test('a live worker says as which role it is connected, also after a heartbeat', async () => {

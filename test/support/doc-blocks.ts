@@ -133,7 +133,7 @@ declare global {
   const sink: import('holdfast/outbox').Sink;
   const broker: { send(data: unknown, headers: Record<string, string>): Promise<void> };
   const nats: {
-    jetstream: import('holdfast/outbox/nats').JetStreamLike;
+    connection: import('holdfast/outbox/nats').NatsConnectionLike;
     headers: () => import('holdfast/outbox/nats').NatsHeadersLike;
   };
   const redis: import('holdfast/outbox/redis').RedisLike;

@@ -80,7 +80,9 @@ test('handlers whose jobs were cancelled free their places: the worker goes on, 
   expect(explained.text).toContain(
     '4 handlers of stuck run on in it although their jobs have left',
   );
-  expect(explained.fix).toBe(`Restart worker ${worker.id}, or: holdfast workers drain ${worker.id}`);
+  expect(explained.fix).toBe(
+    `Restart worker ${worker.id}, or: holdfast workers drain ${worker.id}`,
+  );
 
   end.open();
   await until('they have ended', () => leaked(events) === 0);

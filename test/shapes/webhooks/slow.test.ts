@@ -242,6 +242,6 @@ test('after a time-out an endpoint gets one request at a time', async () => {
   hooks.work();
   await until('it was tried again', () => atOnce.length >= 8);
   expect(Math.max(...atOnce)).toBeLessThanOrEqual(5);
-  // The sixth may come while the connections of the first five are closed.
-  expect(new Set(atOnce.slice(6))).toEqual(new Set([1]));
+  // Each may come while the connection of the one before it is closed; the sixth, while those of the first five are.
+  expect(Math.max(...atOnce.slice(6))).toBeLessThanOrEqual(2);
 });

@@ -9,7 +9,7 @@ import type { TroubleReport } from './lease/protocol.js';
 import { MAX_TYPES } from './lease/recent.js';
 
 /** A refusal is told of for so long. */
-const TOLD_MS = 60_000;
+const TOLD_MS = 30_000;
 /** More tables than that are one right: that of the schema. */
 const MOST_DENIED = MAX_TYPES / 10;
 const DENIED = '42501';

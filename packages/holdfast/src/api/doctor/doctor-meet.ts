@@ -2,7 +2,7 @@
 import { receivesItself } from '../../inspect/doctor/notify.js';
 import { type Line, readServer, type Server } from '../../inspect/doctor/server.js';
 import { readSettings, type Setting } from '../../inspect/doctor/settings.js';
-import { withClient } from '../../postgres/connect/pool.js';
+import { inTransaction, withClient } from '../../postgres/connect/pool.js';
 import { engineExecutor } from '../../postgres/queryable.js';
 import type { DoctorTarget, Round } from './doctor-round.js';
 
@@ -15,22 +15,33 @@ export interface Meeting {
   readonly line: Line;
 }
 
+/** A limit that somebody has set for this user is a finding, and does not end the questions. Behind a pooler it leaves no trace. */
+const UNLIMITED =
+  'BEGIN READ ONLY; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0';
+
+async function roundTrips(ask: () => Promise<Server>) {
+  const times: number[] = [];
+  let [server, skewMs] = [await ask(), 0];
+  for (let n = 0; n < ROUND_TRIPS; n++) {
+    const [sent, from] = [Date.now(), performance.now()];
+    server = await ask();
+    const took = performance.now() - from;
+    if (took <= Math.min(...times)) skewMs = server.nowMs - sent - took / 2;
+    times.push(took);
+  }
+  return { server, times, skewMs };
+}
+
 /** Without a first connection there is nothing to say; whatever keeps it away is thrown. */
 export function meet({ pool, schema }: DoctorTarget, round: Round): Promise<Meeting> {
   return withClient(pool, async (client) => {
     const db = engineExecutor(client, { prepare: false });
-    // Later statements must not end by a limit that somebody has set for this user, and which is a finding.
     const settings = (await round.attempt('settings', () => readSettings(db, schema))) ?? [];
-    await client.query('SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0');
-    const times: number[] = [];
-    let [server, skewMs] = [await readServer(db, schema), 0];
-    for (let n = 0; n < ROUND_TRIPS; n++) {
-      const [sent, from] = [Date.now(), performance.now()];
-      server = await readServer(db, schema);
-      const took = performance.now() - from;
-      if (took <= Math.min(...times)) skewMs = server.nowMs - sent - took / 2;
-      times.push(took);
-    }
+    const { server, times, skewMs } = await inTransaction(
+      client,
+      () => roundTrips(() => readServer(db, schema)),
+      UNLIMITED,
+    );
     const announcedPid = (client as unknown as { processID: number }).processID;
     const { backendPid, replica } = server;
     const untried = announcedPid !== backendPid || replica;

@@ -4,9 +4,10 @@
  */
 import type { Executor } from '../../postgres/queryable.js';
 import { deniedIn } from '../fleet/reports.js';
-import { isLive, type WorkerRow } from '../fleet/workers.js';
+import type { WorkerRow } from '../fleet/workers.js';
 import {
   grantTexts,
+  isNeeded,
   type MissingGrant,
   type Rights,
   type Role,
@@ -15,7 +16,7 @@ import {
   tableText,
 } from '../reading/rights.js';
 import { firstFew } from '../reading/words.js';
-import { askRoles, roleOf, type WorkingRole, workingRoles } from './cause/roles.js';
+import { askRoles, roleOf, servedBy, type WorkingRole, workingRoles } from './cause/roles.js';
 import { type Finding, ok, problem } from './doctor.js';
 
 const CHECK = 'rights';
@@ -51,7 +52,8 @@ export async function judgeRights(
   schema: string,
   workers: readonly WorkerRow[] = [],
 ): Promise<Finding[]> {
-  const live = workers.filter(isLive);
+  // Also those that are silent: without a right they may not even be able to send a heartbeat.
+  const live = workers.filter(({ status }) => status !== 'dead');
   const said = [...new Set(live.map(roleOf))].filter((role) => role !== null);
   const rows = await askRoles(db, schema, schema, said);
   const roles = workingRoles(rows, live);
@@ -79,6 +81,13 @@ function judgeDenied(live: readonly WorkerRow[], found: readonly Finding[]): Fin
     for (const one of deniedIn(worker)) {
       const object = /(\w+)\W*$/.exec(one.said)?.[1];
       if (object !== undefined && new RegExp(`\\b${object}\\b`).test(named)) continue;
+      // What was compared is known, and what a worker was refused before it was granted is over.
+      if (
+        object !== undefined &&
+        roleOf(worker) !== null &&
+        isNeeded('worker', object, servedBy(worker))
+      )
+        continue;
       const before = said.get(one.said) ?? { what: one.what, workers: [], role: roleOf(worker) };
       said.set(one.said, { ...before, workers: [...before.workers, worker.id] });
     }
@@ -125,6 +134,8 @@ function lacking(schema: string, of: Meant, rights: Rights) {
     queue === null || !rights.kept.includes(queue) || of.serves.includes(queue);
   const missing = rights.missing.filter(needs);
   if (missing.length === 0) return null;
+  // Who is connected and may not enter the schema works in another one.
+  if (!of.own && of.workers.length === 0 && missing.some(({ table }) => table === '')) return null;
   const who = `${of.group ? 'Role' : 'User'} ${rights.user}${membersOf(of)}`;
   return { of, finding: problemOf(schema, of.kind, { ...rights, missing }, who) };
 }

@@ -218,7 +218,11 @@ function rightsFrom(rows: readonly Row<typeof askMissingRights.columns>[]): Righ
   const tables = [...new Set(lacking.map(({ table }) => table))].sort();
   const missing = tables.map((table) => {
     const own = lacking.filter((row) => row.table === table);
-    const rights = [...new Set(own.map(({ written }) => written))];
+    const all = new Set(own.map(({ written }) => written));
+    // The right on the table is one on its columns.
+    const rights = [...all].filter(
+      (one) => !all.has(one.replace(/ \(.*/, '')) || !one.includes(' ('),
+    );
     return { queue: own[0]?.queue || null, table, rights };
   });
   const first = rows.find(({ table }) => table === '');
@@ -227,6 +231,13 @@ function rightsFrom(rows: readonly Row<typeof askMissingRights.columns>[]): Righ
     ...{ user: first?.userName ?? 'this user', share: first?.share ?? 0, missing },
     kept: [...new Set(kept.map(({ queue }) => queue))],
   };
+}
+
+/** Whether what a role needs says something of this table, or function, of one of these queues or of the schema. */
+export function isNeeded(role: Role, name: string, queues: readonly string[]): boolean {
+  return NEEDS[role].some(({ table, queue }) =>
+    queue ? queues.some((one) => name === `${one}${table}`) : name === table.replace(/\(.*/, ''),
+  );
 }
 
 /** What the user of this connection lacks to be one of `role`. */

@@ -100,7 +100,9 @@ export interface Projections {
   /**
    * Passes over the event at which a key has stopped, and applies what waits behind it. The read model then lacks this
    * event. Returns how many builds had stopped at it.
-   * @example await projections(hf).skip('order_totals', stopped.eventId, { reason: 'a test order' });
+   * @example
+   * for (const { eventId } of await projections(hf).stops('order_totals'))
+   *   await projections(hf).skip('order_totals', eventId, { reason: 'a test order' });
    */
   skip(name: string, eventId: string, options?: ActOptions): Promise<number>;
   /**

@@ -80,9 +80,15 @@ export interface Endpoints {
    * @example await hooks.endpoints.update(acme.id, { events: ['order.*'], rate: { limit: 10, per: '1s' } }, { tx: client });
    */
   update(id: string, changes: EndpointChanges, call?: EndpointAct): Promise<Endpoint>;
-  /** Lists endpoints, without their secrets. */
+  /**
+   * Lists endpoints, without their secrets.
+   * @example const { endpoints } = await hooks.endpoints.list({ tenant: 'acme' });
+   */
   list(request?: EndpointsRequest): Promise<EndpointsPage>;
-  /** An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there. */
+  /**
+   * An endpoint and how many of its deliveries wait, are held and have failed. ENDPOINT_UNKNOWN if it is not there.
+   * @example const { state, waiting } = await hooks.endpoints.get(acme.id, { tenant: 'acme' });
+   */
   get(id: string, owner?: EndpointOwner): Promise<Endpoint & WaitingDeliveries>;
   /**
    * Gives an endpoint a new secret. For `overlap` (default a day) requests are signed with the old one too; with 0 they

@@ -70,7 +70,8 @@ export interface WorkingRole {
 /** The role of the database as which a worker is connected; null: it is of an older version. */
 export const roleOf = (worker: WorkerRow): string | null => saysOf(worker, 'databaseRole');
 
-const servedBy = ({ handles }: WorkerRow) => Object.keys((handles ?? {}) as object);
+/** Its queues. */
+export const servedBy = ({ handles }: WorkerRow) => Object.keys((handles ?? {}) as object);
 
 export function workingRoles(
   rows: readonly Answer<typeof askRoles>[],

@@ -19,6 +19,8 @@ export interface NatsConnectionLike {
     subject: string,
     options: { callback: (error: Error | null, message: NatsAckLike) => void },
   ): unknown;
+  /** Only a connection has it, by which it is told from `jetstream(connection)`. */
+  flush(): Promise<void>;
 }
 
 /** What the sink reads of an acknowledgement. */

@@ -29,6 +29,7 @@ function connected(answer: (n: number) => Answer) {
     subscribe(_: string, { callback }: { callback: typeof listener }) {
       listener = callback;
     },
+    flush: () => Promise.resolve(),
   };
   const sink = natsSink(connection, { headers: () => ({ set: () => undefined }) });
   return { sink, sent };

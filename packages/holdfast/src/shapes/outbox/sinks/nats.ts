@@ -67,7 +67,7 @@ type Send = (
 
 function sender(client: JetStreamLike | NatsConnectionLike, options: NatsSinkOptions): Send {
   const { headers, inboxPrefix = '_INBOX' } = options;
-  if ('subscribe' in client) {
+  if ('flush' in client) {
     const acks = new Acks(client, inboxPrefix);
     const write = headerWriter(headers());
     return (subject, payload, message, timeoutMs) =>

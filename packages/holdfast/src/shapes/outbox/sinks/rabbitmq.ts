@@ -31,6 +31,7 @@ export interface RabbitSink extends Sink {
   /**
    * Gives its channel back, after the worker has stopped. `close()` of the connection waits for that.
    * @example
+   * const sink = rabbitSink(rabbit, { exchange: 'events' });
    * await worker.stop();
    * await sink.close();
    */

@@ -82,8 +82,6 @@ export function newDelivering(deps: Deps, poster: Poster) {
   async function mayGo(ctx: Context, of: Target): Promise<void> {
     if (of.state === 'disabled') throw new Snooze(HOLD_MS, 'the endpoint is disabled');
     if (of.restMs > 0) await notNow(of, of.restMs, 1, 'the endpoint asked to be called later');
-    if (hanging.has(of.id) && (running.get(of.id) ?? 0) > 0)
-      await notNow(of, timeoutMs, 10, 'the endpoint does not answer in time');
     while (of.rateMs !== null) {
       const waitMs = await tokenOf(await db(), names, of.id);
       if (waitMs === 0) break;
@@ -110,8 +108,15 @@ export function newDelivering(deps: Deps, poster: Poster) {
     });
   }
 
+  /** In one step with the request: those that were claimed together come here in one moment. */
+  function enter(of: Target, test: boolean): boolean {
+    const others = running.get(of.id) ?? 0;
+    if (hanging.has(of.id) && others > 0 && !test) return false;
+    running.set(of.id, others + 1);
+    return true;
+  }
+
   async function sent(ctx: Context, of: Target): Promise<Answer> {
-    running.set(of.id, (running.get(of.id) ?? 0) + 1);
     try {
       const answer = await request(ctx, of);
       if (answer.timedOut) hanging.add(of.id);
@@ -158,9 +163,10 @@ export function newDelivering(deps: Deps, poster: Poster) {
 
   async function deliver(ctx: Context): Promise<TestResult | undefined> {
     if (!isDelivery(ctx.payload)) throw new DeadLetter('its payload is not that of a delivery');
-    const { test } = ctx.payload;
+    const { test = false } = ctx.payload;
     const of = await read(ctx);
     if (!test) await mayGo(ctx, of);
+    if (!enter(of, test)) await notNow(of, timeoutMs, 10, 'the endpoint does not answer in time');
     const answer = await sent(ctx, of);
     // The worker stops, or the job is somebody else's: it says nothing about the endpoint.
     if (ctx.signal.aborted) throw ctx.signal.reason;
