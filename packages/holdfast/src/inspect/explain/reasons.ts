@@ -50,6 +50,8 @@ export interface Reason {
   readonly quotes?: string;
   /** It is the next, and these workers have had a free handler for longer than they need to take it. */
   readonly untaken?: readonly string[];
+  /** A right is missing, which the doctor names. */
+  readonly refused?: boolean;
   /** The command that lets it start within a minute, where a rate holds it. */
   readonly soon?: string;
   /** All handlers are busy: the job that has run longest, and its worker. */
