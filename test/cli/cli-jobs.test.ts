@@ -439,8 +439,8 @@ describe('queues and workers', () => {
     for (const _ of [1, 2]) await plantJob(db, { status: 'processing', worker: 'w1' });
     const ran = await cli('status');
     expect(ran.code).toBe(0);
-    expect(ran.out).toMatch(/^inbox +1 +0 +2 +1 +0 +1 min \d+ s +0\.0 +time +open$/m);
-    expect(ran.out).toMatch(/^QUEUE +PENDING +SCHEDULED +PROCESSING +DEAD /);
+    expect(ran.out).toMatch(/^inbox +1 +0 +0 +2 +1 +0 +1 min \d+ s +0\.0 +time +open$/m);
+    expect(ran.out).toMatch(/^QUEUE +PENDING +SCHEDULED +ON HOLD +PROCESSING +DEAD /);
     expect(ran.out).toContain('1 worker alive; it holds 2 jobs; handlers busy: 1/4 25 %');
     const [json] = values<{ queues: object[]; workers: object[] }>(
       (await cli('status --json --queue inbox')).out,

@@ -32,7 +32,7 @@ test('limits are listed, set beside what code declares, reset and removed', asyn
   const whole = await cli('set', '--rate', '10/1s', '--burst', '3');
   expect(whole.out).toBe('10/1 s, burst 3 (was none)\n');
   expect(await cli('reset', 'step')).toMatchObject({ code: 0 });
-  expect((await cli('ls')).out).toMatch(/\ninbox +\(all\) +0 +10\/1 s, burst 3 +0 +an operator/);
+  expect((await cli('ls')).out).toMatch(/\ninbox +\(all\) +0 +10\/1 s, burst 3 +0 +- +an operator/);
   expect(await cli('rm', '--yes')).toMatchObject({ code: 0, out: 'none (was 10/1 s, burst 3)\n' });
   expect(await cli('rm', 'step', '--yes')).toMatchObject({ code: 0 });
   expect((await cli('ls')).err).toContain('There is no limit.');

@@ -19,7 +19,7 @@ test('--once prints one frame: queues, then workers', async () => {
   const ran = await run(['top', '--once'], { env: env() });
   expect(ran).toMatchObject({ code: 0, err: '' });
   expect(ran.out).toMatch(/^QUEUE +PENDING .*IN\/S +OUT\/S +FAIL\/S +STATE$/m);
-  expect(ran.out).toMatch(/^inbox +0 +0 +1 .* 2\.5 +open$/m);
+  expect(ran.out).toMatch(/^inbox +0 +0 +0 +1 .* 2\.5 +open$/m);
   expect(ran.out).toMatch(/^w1 +alive .* 3\/4 75 %/m);
   expect(ran.out).toMatch(/^holdfast .* handlers busy: 3\/4 75 %$/m);
   expect(ran.out).not.toContain('\u001b');

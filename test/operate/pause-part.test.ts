@@ -221,7 +221,9 @@ describe('whoever looks is told', () => {
     const findings = await db.hf.doctor();
     expect(findings.find(({ check }) => check === 'paused')).toMatchObject({
       level: 'note',
-      text: 'Of the queue "inbox" the type step; the key tenant:1 are paused.',
+      text: expect.stringMatching(
+        /^Of the queue "inbox" the type step by .*; the key tenant:1 by .* are paused, with \d+ jobs? waiting\.$/,
+      ),
       fix: 'holdfast queues resume inbox --type step\nholdfast queues resume inbox --partition-key tenant:1',
     });
     const { acts } = await db.hf.audit();

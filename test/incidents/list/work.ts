@@ -2,8 +2,8 @@
 import { until } from '../../support/until.js';
 import type { Incident } from '../incident.js';
 
-const running = (count: number) =>
-  `SELECT FROM holdfast.inbox WHERE status = 'processing' OFFSET ${count - 1}`;
+/** Both workers say that all of their handlers run. */
+const FULL = `SELECT FROM holdfast.workers WHERE (metadata -> 'load' ->> 'running')::integer = 4 OFFSET 1`;
 
 export const WORK: readonly Incident[] = [
   {
@@ -53,7 +53,7 @@ export const WORK: readonly Incident[] = [
     cause: 'a service that never answers holds every handler',
     async happens(site) {
       await site.add('hang', 8);
-      await until('all handlers hang', async () => (await site.sql(running(8))).length > 0);
+      await until('all handlers hang', async () => (await site.sql(FULL)).length > 0);
       const [id] = await site.add('work', 3);
       return id;
     },

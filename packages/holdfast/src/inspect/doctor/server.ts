@@ -134,7 +134,13 @@ function durability(server: Server): Finding[] {
 
 /** The server's own limit, and those of the database and of a role, which refuse clients while the server has room. */
 function connections(server: Server, limits: Limits, holders: readonly Holder[]): Finding[] {
-  const judge = (used: number, limit: number | null, of: string, ...raise: readonly string[]) => {
+  const judge = (
+    used: number,
+    limit: number | null,
+    of: string,
+    who: readonly Holder[],
+    ...raise: readonly string[]
+  ) => {
     if (limit === null) return [];
     const text = `${used} of ${limit} connections${of} are in use`;
     if (used < limit * limits.connectionShare) return [ok('connections', text)];
@@ -142,19 +148,21 @@ function connections(server: Server, limits: Limits, holders: readonly Holder[])
       'A worker that finds no connection cannot claim, renew or settle; its leases expire.';
     const [how, ...statements] = raise;
     const fix = `Close what is idle, put a pooler in front of producers, or raise ${how}`;
-    return [problem('connections', `${text}.${heldBy(holders)}`, why, lines(fix, ...statements))];
+    return [problem('connections', `${text}.${heldBy(who)}`, why, lines(fix, ...statements))];
   };
   const unlimited = (what: string, name: string | null) =>
     `ALTER ${what} ${quoteName(name ?? '')} CONNECTION LIMIT -1;`;
   const { database, role, connections, databaseConnections: ofDatabase } = server;
   return [
-    ...judge(connections, server.connectionLimit, '', 'max_connections.'),
+    ...judge(connections, server.connectionLimit, '', holders, 'max_connections.'),
     ...judge(
       ...([ofDatabase, server.databaseLimit, ` of the database "${database}"`] as const),
+      holders,
       ...['the limit:', unlimited('DATABASE', database)],
     ),
     ...judge(
       ...([server.roleConnections ?? 0, server.roleLimit, ` of the role "${role}"`] as const),
+      holders.filter((one) => one.role === role),
       ...['the limit:', unlimited('ROLE', role)],
     ),
   ];

@@ -38,6 +38,10 @@ export function describeStopped({ queue, types, jobs, more, dueMs, idleMs }: Sto
 
 /** What to do, with what is pasted on lines of its own. */
 function steps({ oldest, jobs, reason }: Stopped): string[] {
+  if (reason.refused)
+    return [
+      'A right is missing: "rights" says which, for whom, and prints the statement that grants it.',
+    ];
   if (reason.untaken)
     return [
       `Read the log of ${firstFew(reason.untaken, NAMED, 'worker')}: it says why its claims fail, or find nothing. If it says nothing, end the worker and let its supervisor start another:`,

@@ -50,6 +50,8 @@ export interface Reason {
   readonly quotes?: string;
   /** It is the next, and these workers have had a free handler for longer than they need to take it. */
   readonly untaken?: readonly string[];
+  /** A right is missing, which the doctor names. */
+  readonly refused?: boolean;
   /** Where a rate holds it: the command that sets another one, and how many must start in a minute for it to be the next. */
   readonly soon?: { readonly command: string; readonly atLeast: number };
   /** All handlers are busy: the job that has run longest, and its worker. */

@@ -6,12 +6,14 @@
  */
 import type { Names } from '../../postgres/names.js';
 import type { Executor } from '../../postgres/queryable.js';
-import { startedAgoMs, startsIn } from '../fleet/reports.js';
+import { heldTypes } from '../fleet/held.js';
+import { queueLoadOf, startedAgoMs, startsIn } from '../fleet/reports.js';
 import { isLive, listWorkers, takes, type WorkerRow } from '../fleet/workers.js';
 import { begunIn, type DueType, dueTypes } from '../queue/due-types.js';
 import type { LockedQueue, QueueOverview } from '../queue/overview.js';
 import type { QueueRow } from '../queue/queues.js';
 import type { Part } from '../reading/reading.js';
+import { firstFew, many, span } from '../reading/words.js';
 import { explainJob } from './explain.js';
 import type { RingOwner } from './facts/situation.js';
 import type { Reason, ReasonCode } from './reasons.js';
@@ -112,7 +114,7 @@ export async function findStopped(
   const late = (await dueTypes(db, names, queue.ordering !== 'none')).filter(
     ({ dueMs }) => dueMs > limits.stoppedMs,
   );
-  if (late.length === 0) return [];
+  if (late.length === 0) return claimedAhead(db, names, workers, limits);
   const said = startsIn(workers, queue.name);
   const seen = await begunIn(db, names, limits.quietMs);
   const queueIdleMs = least(...said.values(), ...seen.values());
@@ -135,6 +137,49 @@ export async function findStopped(
     found.push({ ...{ queue: queue.name, types: [one.type], idleMs, reason }, ...rest(one) });
   }
   return grouped(found);
+}
+
+/**
+ * Nothing waits in the queue, and yet work does not start: workers have claimed it ahead, and a handler has not become free
+ * for long in any of them.
+ */
+async function claimedAhead(
+  db: Executor,
+  names: Names,
+  workers: readonly WorkerRow[],
+  { quietMs }: StopLimits,
+): Promise<Stopped[]> {
+  const full = workers.filter(isLive).flatMap(({ id, ...worker }) => {
+    const load = queueLoadOf({ id, ...worker }, names.queue);
+    const ahead = load === null ? 0 : load.held - load.running;
+    return load && ahead > 0 && (load.fullMs ?? 0) > quietMs
+      ? [{ id, ahead, fullMs: load.fullMs as number, handlers: load.handlers }]
+      : [];
+  });
+  if (full.length === 0) return [];
+  const ids = full.map(({ id }) => id);
+  const held = (await heldTypes(db, names, ids)).filter(({ type }) => type !== null);
+  const longest = held.toSorted((a, b) =>
+    (a.oldestClaim ?? '') < (b.oldestClaim ?? '') ? -1 : 1,
+  )[0];
+  if (!longest) return [];
+  const jobs = full.reduce((sum, { ahead }) => sum + ahead, 0);
+  const fullMs = Math.max(...full.map((one) => one.fullMs));
+  const who = full.map(({ id, handlers }) => `${id} (${many(handlers, 'handler')})`);
+  const what = held.map((one) => `${one.jobs.toLocaleString('en')} ${one.type}`);
+  const reason: Reason = {
+    code: 'handlers_busy',
+    text: `They were claimed ahead by ${firstFew(who, 3, 'worker')}, where no handler has become free for ${span(fullMs)}; held are ${firstFew(what, 3, 'type')}.`,
+    fix: `holdfast jobs show ${longest.longest} shows the job that is held for longest`,
+    longest: { job: longest.longest, worker: longest.worker },
+  };
+  const types = [...new Set(held.flatMap(({ type }) => type ?? []))];
+  return [
+    {
+      ...{ queue: names.queue, types, jobs, more: false, oldest: longest.longest },
+      ...{ dueMs: fullMs, idleMs: fullMs, reason },
+    },
+  ];
 }
 
 const rest = ({ jobs, more, oldest, dueMs }: DueType) => ({ jobs, more, oldest, dueMs });
@@ -175,7 +220,7 @@ function grouped(all: readonly Stopped[]): Stopped[] {
 
 /**
  * The same for queues whose counts are known, each of which gets its `stoppedMs`. Asked only where the oldest due job has
- * waited for long. A queue that does not answer in time, or may not be read, is passed over.
+ * waited for long, or jobs are in the hands of workers. A queue that does not answer in time, or may not be read, is passed over.
  */
 export async function markStopped<Seen extends QueueOverview | LockedQueue>(
   db: Executor,
@@ -184,14 +229,20 @@ export async function markStopped<Seen extends QueueOverview | LockedQueue>(
   queues: readonly Seen[],
   ringOwner?: RingOwner,
 ): Promise<{ queues: Seen[]; stopped: Stopped[] }> {
-  const isLate = (one: QueueOverview | LockedQueue): one is QueueOverview =>
-    'counts' in one && isOld(one, STOP_LIMITS);
+  const counted = queues.filter((one): one is Seen & QueueOverview => 'counts' in one);
+  const late = counted.filter((one) => isOld(one, STOP_LIMITS));
+  const busy = counted.filter((one) => one.counts.processing > 0 && !late.includes(one));
   const stopped: Stopped[] = [];
-  if (!queues.some(isLate)) return { queues: [...queues], stopped };
+  if (late.length + busy.length === 0) return { queues: [...queues], stopped };
   const workers = await part(() => listWorkers(db, schema, { withDead: true })).catch(() => null);
-  for (const { queue } of workers ? queues.filter(isLate) : []) {
+  for (const { queue } of workers ? late : []) {
     const question = { queue, workers: workers ?? [], ringOwner };
     stopped.push(...(await part(() => findStopped(db, schema, question)).catch(() => [])));
+  }
+  for (const { queue } of workers ? busy : []) {
+    const names = { schema, queue: queue.name };
+    const ask = () => claimedAhead(db, names, workers ?? [], STOP_LIMITS);
+    stopped.push(...(await part(ask).catch(() => [])));
   }
   const marked = queues.map((one): Seen => {
     const own = stopped.filter(({ queue }) => queue === one.queue.name);

@@ -1,5 +1,5 @@
 /** A job that is due and that nothing of its own keeps: what comes before it, and whether a worker has a handler for it. */
-import { keptIn, leakedIn } from '../fleet/reports.js';
+import { deniedIn, keptIn, leakedIn } from '../fleet/reports.js';
 import { firstFew, many, span } from '../reading/words.js';
 import { type Ahead, MAX_AHEAD } from './facts/line.js';
 import type { Situation } from './facts/situation.js';
@@ -27,10 +27,11 @@ export function itsTurn(situation: Situation): Reason {
     return {
       code: 'waiting_its_turn',
       text: text(
-        `${many(free.length, 'live worker')} can run it and ${has(free)} a free handler, but none has taken it.`,
+        `${many(free.length, 'live worker')} can run it and ${has(free)} a free handler, but none has taken it.${refusedText(free)}`,
       ),
       fix: `Look at the log of ${names}, and run holdfast doctor`,
       untaken: free.map(({ worker }) => worker.id),
+      ...(refusedText(free) !== '' && { refused: true }),
     };
   }
   return {
@@ -38,6 +39,14 @@ export function itsTurn(situation: Situation): Reason {
     text: text(whoCan(situation)),
     fix: troubleFix(situation.able),
   };
+}
+
+/** What the database has refused to them within the last minute for want of a right. */
+function refusedText(free: readonly AbleWorker[]): string {
+  const said = new Set(free.flatMap(({ worker }) => deniedIn(worker)).map((one) => one.said));
+  return said.size === 0
+    ? ''
+    : ` The database refuses: ${firstFew([...said], MOST_WORKERS, 'right', '; ')}.`;
 }
 
 function lineOf(situation: Situation): Line {

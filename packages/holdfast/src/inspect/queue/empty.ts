@@ -21,10 +21,14 @@ locked AS MATERIALIZED (
   JOIN pg_class AS c ON c.relnamespace = s.oid AND c.relname = q.name AND c.relkind = 'r'
   JOIN pg_class AS a ON a.relnamespace = s.oid AND a.relname = q.name || '_archive'
   JOIN pg_inherits AS i ON i.inhparent = a.oid
-), bare AS MATERIALIZED (
+), shut AS MATERIALIZED (
+  SELECT t.name FROM tables AS t JOIN locked AS l ON l.relation IN (t.oid, t.leaf)
+), free AS MATERIALIZED (
+  -- First these: to ask for the size of a table that is locked would wait.
   SELECT t.* FROM tables AS t
-  WHERE NOT EXISTS (SELECT FROM tables AS o JOIN locked AS l ON l.relation IN (o.oid, o.leaf) WHERE o.name = t.name)
-    AND CASE WHEN has_table_privilege(t.oid, 'SELECT') THEN pg_relation_size(t.oid) = 0 END
+  WHERE t.name NOT IN (SELECT s.name FROM shut AS s) AND has_table_privilege(t.oid, 'SELECT')
+), bare AS MATERIALIZED (
+  SELECT f.* FROM free AS f WHERE pg_relation_size(f.oid) = 0
 )
 SELECT b.name AS queue, 0::bigint AS live_rows, 0::bigint AS dead_rows, 0::bigint AS expected_rows, false AS counted,
   pg_table_size(b.oid) AS table_bytes, pg_indexes_size(b.oid) AS index_bytes,
