@@ -36,7 +36,7 @@ test('groups put together what differs in numbers, ids and the rest of the stack
   await db.hf.enqueue(job('receipt'), {});
   expect(await db.hf.deadLetters.groups()).toEqual([
     {
-      ...{ type: 'receipt', error: 'Error: no order #', jobs: 3 },
+      ...{ type: 'receipt', error: 'Error: no order #', jobs: 3, groups: 3 },
       ...{
         first: orders[0],
         example: orders[2],

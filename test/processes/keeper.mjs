@@ -74,7 +74,10 @@ const keeper = newKeeper(
     drainAsked: () => tell({ kind: 'drain-asked' }),
     beat: (id) => tell({ kind: 'beat', workerId: id }),
     error: (what, error) => tell({ kind: 'error', what, message: error.message }),
-    load: () => ({ running: 3, held: 7, attempts: { inbox: { failed: 2, completed: 5 } } }),
+    load: () => ({
+      ...{ running: 3, held: 7, attempts: { inbox: { failed: 2, completed: 5 } } },
+      ...{ trouble: null, queues: {} },
+    }),
   },
 );
 

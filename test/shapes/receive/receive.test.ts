@@ -374,7 +374,7 @@ describe('when the database cannot take it', () => {
   test('it does not answer in time: 503, and the next delivery finds what was written', async () => {
     const slow = new URL(db.url);
     slow.searchParams.set('application_name', 'receiver');
-    const line = await heldLine(slow.toString(), { names: /receiver/, from: /inbox_idempotency/ });
+    const line = await heldLine(slow.toString(), { names: /receiver/, from: /take_keys/ });
     const hf = holdfast({ connectionString: line.url, logger: quietLogger });
     const { send, hook } = await hooks('late', { timeout: 1_000 }, hf);
     expect((await send('evt_1')).status).toBe(503);
@@ -391,7 +391,7 @@ describe('when the database cannot take it', () => {
 test('a process that is killed between commit and answer: the next delivery is deduplicated', async () => {
   const slow = new URL(db.url);
   slow.searchParams.set('application_name', 'receiver');
-  const line = await heldLine(slow.toString(), { names: /receiver/, from: /inbox_idempotency/ });
+  const line = await heldLine(slow.toString(), { names: /receiver/, from: /take_keys/ });
   const child = new Child('receiver', { url: line.url, secret: SECRET });
   const { id: port } = await child.hears('listening');
   const headers = signers.standardWebhooks({ secret: SECRET, body: BODY, id: 'evt_1' });
