@@ -413,3 +413,27 @@ test('work stands still in a fleet that says that nothing starts, and flows in o
   expect(await stoppedMs()).toBeNull();
   expect(await scrape()).toBe(0);
 });
+
+test('what was claimed ahead by workers without a free handler stands still too, though nothing waits in the queue', async () => {
+  const load = (fullMs: number, held: number) => ({
+    ...{ concurrency: 2, ttlMs: 30_000 },
+    load: {
+      ...{ running: 2, held, failed: {}, recent: { ms: 60_000, queues: {} } },
+      queues: { inbox: { running: 2, held, handlers: 2, fullMs, started: {} } },
+    },
+  });
+  for (let n = 0; n < 5; n++) await plantJob(db, { status: 'processing', worker: 'w1' });
+  await plantWorker(db, { id: 'w1', metadata: load(240_000, 5) });
+  const one = await red('stopped', {});
+  expect(one?.text).toMatch(
+    /^3 due jobs of "inbox" \(send_receipt\) do not start: .* claimed ahead by w1 \(2 handlers\), where no handler has become free for 4 min/,
+  );
+  expect(one?.fix).toMatch(/\nholdfast jobs cancel [0-9a-f-]{36}\n.*\nholdfast workers drain w1$/);
+  expect((await db.hf.queues())[0]?.stoppedMs).toBeGreaterThanOrEqual(240_000);
+  // One that begins others, and one that has claimed nothing ahead.
+  for (const well of [load(20_000, 5), load(240_000, 2)]) {
+    await db.rows(`UPDATE holdfast.workers SET metadata = $1`, [JSON.stringify(well)]);
+    expect(await red('stopped', {})).toBeUndefined();
+    expect((await db.hf.queues())[0]?.stoppedMs).toBeNull();
+  }
+});
