@@ -10,6 +10,7 @@ export interface Said {
 const plain = (text: string) =>
   text
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
+    .replaceAll(/\b[a-z]+-\d+-[0-9a-f]{6}\b/g, 'WORKER')
     .replaceAll(/\b\d+(\.\d+)? (ms|s|min|h)\b/g, 'N $2')
     .replaceAll(/\bprocess \d+/g, 'process PID')
     .replaceAll(/pg_(terminate|cancel)_backend\(\d+\)/g, 'pg_$1_backend(PID)')
